@@ -81,6 +81,8 @@ describe('audit rows and events', () => {
       'src/daemon/features/fleet/nodes/link.ts',
       // Runs of backup policies that begin and end.
       'src/daemon/features/operations/backup-policies/runs.ts',
+      // How far servers are that move in.
+      'src/daemon/features/operations/migration/change.ts',
       // What becomes of backups of the panel itself.
       'src/daemon/features/operations/self-backups/create-job.ts',
       // Another version of the program has started.

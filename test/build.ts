@@ -18,7 +18,12 @@ export default async function setup(): Promise<() => Promise<void>> {
   const dist = mkdtempSync(join(tmpdir(), 'panel-test-dist-'))
   execFileSync('chmod', ['755', dist])
   const builder = resolve(import.meta.dirname, '..', 'scripts', 'build.mjs')
-  const programs = ['test/agent/agent-program.ts', 'test/agent/rcon-game.ts', 'test/daemon/jobs/tally-program.ts']
+  const programs = [
+    'test/agent/agent-program.ts',
+    'test/agent/rcon-game.ts',
+    'test/daemon/jobs/tally-program.ts',
+    'test/migration-source/source-program.ts',
+  ]
   execFileSync(process.execPath, [builder, dist, ...programs], { stdio: 'inherit' })
   const schema: typeof import('../src/daemon/db/migrations.ts') = await import(
     pathToFileURL(join(dist, 'src/daemon/db/migrations.js')).href

@@ -106,6 +106,7 @@ const SLICES: readonly (readonly string[])[] = [
   ],
   ['signals/alerts', 'plugins'],
   ['operations/system'],
+  ['operations/migration'],
 ]
 const DAEMON_PACKAGES = [
   '@node-rs/argon2',
@@ -155,7 +156,8 @@ const PARTS: readonly Part[] = [
   {
     name: 'agent',
     files: /^src\/agent\//,
-    may: [KERNEL, PROTOCOL, PLATFORM, /^src\/agent\//],
+    // The reader of documents that people write.
+    may: [KERNEL, PROTOCOL, PLATFORM, /^src\/shared\/templates\/document\.ts$/, /^src\/agent\//],
     packages: [
       '@xmldom/xmldom',
       'ignore',
@@ -244,7 +246,7 @@ const PARTS: readonly Part[] = [
   {
     name: 'daemon/object-store',
     files: OBJECT_STORE,
-    may: [KERNEL, OBJECT_STORE],
+    may: [KERNEL, PLATFORM, OBJECT_STORE],
     packages: ['@xmldom/xmldom', 'aws4fetch', 'undici'],
     node: true,
   },

@@ -28,6 +28,13 @@ export interface AgentConfig {
   readonly pull: PullConfig
   readonly backups: BackupsConfig
   readonly sftp: WrittenSftp
+  readonly migration: MigrationConfig
+}
+
+/** What of this machine may be moved into servers. */
+export interface MigrationConfig {
+  /** Folders with servers of another panel; absent: none. */
+  readonly roots?: readonly string[]
 }
 
 /** Where files and consoles are reached over SSH; what is left out has a default. */
@@ -150,6 +157,7 @@ const ConfigFile = z.strictObject({
       port: z.int().min(0).max(65_535).optional(),
     })
     .optional(),
+  migration: z.strictObject({ roots: z.array(OwnFolder).max(100).optional() }).optional(),
   starts: z.strictObject({ atOnce: z.int().min(1).max(1000).optional() }).optional(),
   log: z
     .strictObject({
@@ -171,6 +179,7 @@ const VARIABLES = {
   PANEL_BACKUPS__FOLDER: ['backups', 'folder'],
   PANEL_PULL__ALLOWED_RANGES: ['pull', 'allowedRanges'],
   PANEL_PULL__ALLOWED_PORTS: ['pull', 'allowedPorts'],
+  PANEL_MIGRATION__ROOTS: ['migration', 'roots'],
   PANEL_SFTP__ENABLED: ['sftp', 'enabled'],
   PANEL_SFTP__HOST: ['sftp', 'host'],
   PANEL_SFTP__PORT: ['sftp', 'port'],
@@ -224,7 +233,7 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     for (const issue of parsed.error.issues) problems.push(...issueLines(issue, path))
     throw new ConfigError(problems)
   }
-  const { agent, daemon, log, docker, starts, mounts = [], pull, backups, sftp } = parsed.data
+  const { agent, daemon, log, docker, starts, mounts = [], pull, backups, sftp, migration } = parsed.data
   const allowInsecure = daemon?.allowInsecure ?? false
   const dataDir = agent?.dataDir ?? defaultDataDir(env)
   if (!isAbsolute(dataDir)) problems.push('agent.dataDir: must be an absolute path')
@@ -245,15 +254,16 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
       port: sftp?.port ?? SFTP_PORT,
       ...(sftp?.host === undefined ? {} : { host: sftp.host }),
     },
+    migration: migration?.roots === undefined ? {} : { roots: migration.roots },
   }
 }
 
 /** What the agent inside a daemon takes from the same places. Throws a {@link ConfigError}. */
 export async function readEmbeddedConfig(
   env: Environment = process.env,
-): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts' | 'pull' | 'backups' | 'sftp'>> {
-  const { docker, starts, mounts, pull, backups, sftp } = await readConfig(env)
-  return { docker, starts, mounts, pull, backups, sftp }
+): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts' | 'pull' | 'backups' | 'sftp' | 'migration'>> {
+  const { docker, starts, mounts, pull, backups, sftp, migration } = await readConfig(env)
+  return { docker, starts, mounts, pull, backups, sftp, migration }
 }
 
 function backupsOf({ folder, folders }: z.infer<typeof ConfigFile>['backups'] & object = {}): BackupsConfig {
@@ -330,7 +340,8 @@ function put(into: Sections, [section, key]: readonly [string, string], value: u
 
 function readingOf(key: string, text: string): unknown {
   if (key === 'listenerUid' || key === 'atOnce' || key === 'port') return /^\d+$/.test(text) ? Number(text) : text
-  if (key === 'allowedRanges' || key === 'allowedPorts') return text.split(',').map((range) => range.trim())
+  if (key === 'allowedRanges' || key === 'allowedPorts' || key === 'roots')
+    return text.split(',').map((range) => range.trim())
   if (key !== 'allowInsecure' && key !== 'enabled') return text
   if (['1', 'true', 'yes'].includes(text)) return true
   return ['0', 'false', 'no'].includes(text) ? false : text

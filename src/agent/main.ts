@@ -9,6 +9,8 @@ import { finishExchanges } from './backups/exchange.ts'
 import { backupFolders } from './backups/folders.ts'
 import { S3Store, SignedRequests } from './backups/s3-store.ts'
 import type { BackupsConfig } from './config.ts'
+import type { BackupFolders } from './backups/stores.ts'
+import type { BackupsConfig, MigrationConfig } from './config.ts'
 import { ConsoleTail } from './console/log/console-tail.ts'
 import { DiskLimits } from './disk/disk-limits.ts'
 import { limitedServer } from './disk/disk-room.ts'
@@ -26,6 +28,7 @@ import { answer, requestHandlers } from './link/requests.ts'
 import type { SessionDeps } from './link/session.ts'
 import { createStoreRequests } from './link/store-requests.ts'
 import { type AgentLog, errorText } from './logger.ts'
+import { MigrationSteps } from './migration/steps.ts'
 import { NodeGauge } from './node/node-health.ts'
 import { Stats } from './node/stats.ts'
 import { PlayerWatch } from './query/player-watch.ts'
@@ -60,6 +63,8 @@ export interface AgentOptions {
   readonly pull?: PullConfig
   /** Where backups of local stores lie: `folder` by default, and further ones by name. Without it in the data folder. */
   readonly backups?: BackupsConfig
+  /** Folders with servers of another panel that may be moved into servers; none without it. */
+  readonly migration?: MigrationConfig
   /** Folders that they never get, beside the agent's own. */
   readonly ownFolders?: readonly string[]
   /** Where a container engine may listen, and what its containers are connected to. */
@@ -173,11 +178,13 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
           panel: createPanelClient(options.connect),
           ...{ dataDir, servers, clock, log, ending: ending.signal },
         })
-  const deps = sessionDeps(options, { node, stats, sftp, bootId: newIdSuffix(clock) })
+  const migrations = new MigrationSteps({ layout, clock, log, ending: ending.signal })
+  const deps = sessionDeps(options, { node, stats, sftp, migrations, bootId: newIdSuffix(clock) })
   const link = new Link({ target: options.connect, deps, random: Math.random })
   // Nothing goes on where it was: the daemon asks anew.
   await rm(layout.backupWorkDir, { recursive: true, force: true })
   const exchanged = await finishExchanges(layout, log)
+  await migrations.begin()
   await node.begin()
   for (const id of exchanged) {
     const server = node.servers.get(id)
@@ -213,10 +220,10 @@ async function finish(
 
 function sessionDeps(
   options: AgentOptions,
-  inside: { node: AgentNode; stats: Stats; sftp: SshServer | undefined; bootId: string },
+  inside: { node: AgentNode; stats: Stats; sftp: SshServer | undefined; migrations: MigrationSteps; bootId: string },
 ): SessionDeps {
   const { clock, log, version, dataDir } = options
-  const { node, stats, sftp, bootId } = inside
+  const { node, stats, sftp, migrations, bootId } = inside
   const { servers } = node
   const { journal, layout, runtimes, limits } = node.context
   const capabilities = [...CAPABILITIES, ...runtimes.names.map((name) => `runtime.${name}@1`)]
@@ -226,6 +233,10 @@ function sessionDeps(
     backups: backupFolders(layout, options.backups),
     workFolder: layout.backupWorkDir,
     objectStore: objectStores(options),
+    migrations,
+    migrationRoots: options.migration?.roots ?? [],
+    pull: options.pull ?? {},
+    dataDir,
     stats,
     sftp,
     holdings: { servers, journal, layout, runtimes },

@@ -80,6 +80,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
       starts: config.starts,
       mounts: config.mounts,
       pull: config.pull,
+      migration: config.migration,
       backups: config.backups,
       sftp: config.sftp,
       clock: systemClock,

@@ -29,6 +29,10 @@ import { auditLogRoutes } from './features/operations/audit-log/routes.ts'
 import { lookNow, registerPolicies } from './features/operations/backup-policies/policy-job.ts'
 import { backupPolicyRoutes } from './features/operations/backup-policies/routes.ts'
 import { jobRoutes } from './features/operations/jobs/routes.ts'
+import { registerMigrations } from './features/operations/migration/jobs.ts'
+import { migrationRoutes } from './features/operations/migration/routes.ts'
+import { RunningSteps } from './features/operations/migration/running-steps.ts'
+import { sourceOpener } from './features/operations/migration/source-opener.ts'
 import { overviewRoutes } from './features/operations/overview/routes.ts'
 import { clearFolder } from './features/operations/self-backups/archive.ts'
 import { registerSelfBackups } from './features/operations/self-backups/create-job.ts'
@@ -176,6 +180,12 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   registerPolicies(jobs, backups)
   registerDue(jobs, { ...runDeps, isOnline })
   registerRuns(jobs, { ...serverDeps, ...runDeps, gateway, limit: new CommandLimit(clock), backups })
+  const migrations = {
+    ...{ ...serverDeps, ...people, ...runDeps, gateway, transfers, backups },
+    openSource: sourceOpener({ clock, gateway }),
+    running: new RunningSteps(),
+  }
+  cleanup.add(registerMigrations(jobs, migrations))
   const evaluator = new Evaluator({
     ...core,
     outbox,
@@ -232,6 +242,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...selfBackupRoutes(selfBackups),
     ...scheduleRoutes({ ...runDeps, isOnline }),
     ...jobRoutes({ ...core, jobs }),
+    ...migrationRoutes(migrations),
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
     ...consoleRoutes({ ...core, console, gateway, isOnline, limit: commandLimit }),

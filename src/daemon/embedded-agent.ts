@@ -31,10 +31,12 @@ export async function startEmbeddedAgent(
     (request, socket, head) => gateway.upgrade(request, socket, head),
     (request, response) => http.routing(request, response),
   )
-  const { docker, starts, mounts, pull, backups, sftp } = await readEmbeddedConfig().catch((error: unknown) => {
-    if (!(error instanceof ConfigError)) throw error
-    throw new PanelError('VALIDATION_ERROR', error.message, { cause: error })
-  })
+  const { docker, starts, mounts, pull, backups, sftp, migration } = await readEmbeddedConfig().catch(
+    (error: unknown) => {
+      if (!(error instanceof ConfigError)) throw error
+      throw new PanelError('VALIDATION_ERROR', error.message, { cause: error })
+    },
+  )
   const starting = startAgent({
     dataDir: agentDataDir(options),
     connect: {
@@ -49,6 +51,7 @@ export async function startEmbeddedAgent(
     mounts,
     pull,
     backups,
+    migration,
     // Where the panel is reached, unless the agent's own configuration says another place.
     sftp: { host: options.host, ...(options.sftp ?? sftp) },
     ownFolders: [options.dataDir],

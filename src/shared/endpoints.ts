@@ -25,6 +25,7 @@ import * as jobs from './api/jobs.ts'
 import * as locations from './api/locations.ts'
 import * as lockouts from './api/lockouts.ts'
 import * as metricsStreams from './api/metrics-streams.ts'
+import * as migration from './api/migration.ts'
 import * as nests from './api/nests.ts'
 import * as nodes from './api/nodes.ts'
 import * as oidcSettings from './api/oidc-settings.ts'
@@ -89,6 +90,7 @@ const groups = [
   locations,
   lockouts,
   metricsStreams,
+  migration,
   nests,
   nodes,
   orphans,

@@ -33,6 +33,10 @@ export class AgentStage {
   mounts: readonly { readonly source: string; readonly readOnly: boolean }[] = []
   /** Where its local stores lie. */
   backups: { readonly folder?: string; readonly folders?: Readonly<Record<string, string>> } = {}
+  /** Where files may be fetched from beside public addresses. */
+  pull: { readonly allowedRanges?: readonly string[]; readonly allowedPorts?: readonly string[] } = {}
+  /** Folders with servers of another panel. */
+  migration: { readonly roots?: readonly string[] } = {}
   readonly #workDir: string
   readonly #program: Program
   #agent: ChildProcess | undefined
@@ -85,6 +89,8 @@ export class AgentStage {
       starts: this.starts,
       mounts: this.mounts,
       backups: this.backups,
+      pull: this.pull,
+      migration: this.migration,
       version: '0.0.0-test',
     }
     const file = join(this.#workDir, 'options.json')

@@ -54,6 +54,17 @@ describe('the configuration of an agent', () => {
     }
   })
 
+  it('says from where servers may be moved', async () => {
+    await writeYaml('migration:\n  roots: [/srv/old]\n')
+    expect((await readConfig({ HOME: home })).migration).toEqual({ roots: ['/srv/old'] })
+    const two = { HOME: home, PANEL_MIGRATION__ROOTS: '/srv/old, /mnt/old' }
+    expect((await readConfig(two)).migration).toEqual({ roots: ['/srv/old', '/mnt/old'] })
+    for (const roots of ['old', '/srv/../etc']) {
+      const env = { HOME: home, PANEL_MIGRATION__ROOTS: roots }
+      await expect(readConfig(env), roots).rejects.toThrow('migration.roots')
+    }
+  })
+
   it('knows where the container engine is, and the accounts at registries', async () => {
     await writeYaml(
       'docker:\n  network: games\n  registries:\n    ghcr.io: { username: robot, passwordFile: /etc/panel/ghcr }\n',

@@ -60,6 +60,12 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   webhookId: 'WEBHOOK_NOT_FOUND',
 }
 
+/** The same of migrations, whose jobs and steps are not those of the engine. */
+const OF_MIGRATION: Readonly<Record<string, ErrorCode>> = {
+  jobId: 'MIGRATION_NOT_FOUND',
+  stepId: 'MIGRATION_STEP_NOT_FOUND',
+}
+
 /** Declared codes whose causes are made in other files, and where. */
 const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   ADMIN_DATABASE_HOST_IN_USE: 'test/daemon/databases/hosts.test.ts',
@@ -78,6 +84,12 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   JOB_NOT_CONTROLLABLE: 'test/daemon/jobs/jobs.test.ts',
   JOB_STEP_NOT_FAILED: 'test/daemon/jobs/jobs.test.ts',
   JOB_STEP_NOT_RETRYABLE: 'test/daemon/jobs/jobs.test.ts',
+  MIGRATION_IN_PROGRESS: 'test/daemon/migration/migration.test.ts',
+  MIGRATION_INVALID_STATE: 'test/daemon/migration/migration.test.ts',
+  MIGRATION_STEP_NOT_FOUND: 'test/daemon/migration/migration.test.ts',
+  MIGRATION_STEP_NOT_RETRYABLE: 'test/daemon/migration/migration.test.ts',
+  MIGRATION_TARGET_NODES_NOT_FOUND: 'test/daemon/migration/migration.test.ts',
+  MIGRATION_TARGET_NODES_OFFLINE: 'test/daemon/migration/migration.test.ts',
   NODE_IN_MAINTENANCE: 'test/daemon/nodes.test.ts',
   ADMIN_IP_POOL_IN_USE: 'test/daemon/ip-pools.test.ts',
   SERVER_ALREADY_SUSPENDED: 'test/daemon/servers/suspend.test.ts',
@@ -279,7 +291,8 @@ describe('a refusal', () => {
     // What a node has without a record is only known by the node, and this one has no agent.
     const unseen = one.id.startsWith('nodes.orphan_') ? 'serverId' : 'targetType'
     for (const name of Object.keys(one.params).filter((key) => key !== 'targetType' && key !== unseen)) {
-      const code = MISSING[name] ?? 'NOT_FOUND'
+      const ofMigration = one.id.startsWith('migration.') ? OF_MIGRATION[name] : undefined
+      const code = ofMigration ?? MISSING[name] ?? 'NOT_FOUND'
       expect(one.errors, `${one.id} declares ${code}`).toContain(code)
       const params = { ...paramsOf(world, one), [name]: unknownParams(one)[name] ?? '' }
       const reply = await call(one.id, { params, ...bodyFor(one.id) })
@@ -298,7 +311,11 @@ describe('a refusal', () => {
 
 describe('the declared codes', () => {
   it('are each reached here or in the file that is named for them', async () => {
-    const here = new Set<string>([...CAUSES.map(({ code }) => code), ...Object.values(MISSING)])
+    const here = new Set<string>([
+      ...CAUSES.map(({ code }) => code),
+      ...Object.values(MISSING),
+      ...Object.values(OF_MIGRATION),
+    ])
     const declared = [...new Set(all.flatMap(({ errors }) => [...errors]))].sort()
     const missing: string[] = []
     for (const code of declared) {

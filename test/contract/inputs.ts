@@ -40,6 +40,7 @@ import { exampleBody } from './example.ts'
 import type { Parts } from './http-call.ts'
 import { failedJob, pausedJob, waitingJob } from './job-inputs.ts'
 import { sendBy, withMailServer } from './mailbox.ts'
+import { MIGRATION_INPUTS } from './migration-inputs.ts'
 import { openAlert } from './open-alert.ts'
 import { POLICY_INPUTS } from './policy-inputs.ts'
 import { SCHEDULE_INPUTS } from './schedule-inputs.ts'
@@ -209,6 +210,7 @@ async function pool(world: World): Promise<string> {
  * token, a change. All others follow from the contract ({@link validOf}).
  */
 export const VALID: Readonly<Record<string, Make>> = {
+  ...MIGRATION_INPUTS,
   ...SCHEDULE_INPUTS,
   ...SFTP_INPUTS,
   ...SIGN_IN_INPUTS,

@@ -9,6 +9,7 @@ import {
 import * as fileOperations from '../../src/shared/protocol/file-operations.ts'
 import { receiveFile, sendConsoleLog, sendFile, statFile, uploadOffset } from '../../src/shared/protocol/files.ts'
 import { DaemonFrame } from '../../src/shared/protocol/frames.ts'
+import * as migration from '../../src/shared/protocol/migration.ts'
 import { checkPorts, describeOrphan, listOrphans } from '../../src/shared/protocol/node.ts'
 import { answerEula, CommandOp, watchStats } from '../../src/shared/protocol/server.ts'
 
@@ -39,6 +40,12 @@ export const AgentRequest = z.discriminatedUnion('op', [
   backups.deleteBackup.wire,
   backups.pruneBackups.wire,
   backups.listStored.wire,
+  migration.pullFiles.wire,
+  migration.askFiles.wire,
+  migration.verifyFiles.wire,
+  migration.placeFiles.wire,
+  migration.wipeFiles.wire,
+  migration.listDirectory.wire,
   fileOperations.listFolder.wire,
   fileOperations.describeEntry.wire,
   fileOperations.makeServerFolder.wire,

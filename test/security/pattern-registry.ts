@@ -37,6 +37,75 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/shared/kernel/schedule.ts': { sees: 'client', patterns: [String.raw`/^[^\r\n\u0000]*$/`] },
+  'src/shared/api/migration.ts': {
+    sees: 'client',
+    patterns: [
+      '/^[0-9a-f]{64}$/',
+      String.raw`/^[\x21-\x7e]{8,512}$/`,
+      '/^https?$/',
+      '/^https?$/',
+      'z.url({protocol:/^https?$/})',
+      'z.url({protocol:/^https?$/})',
+    ],
+  },
+  'src/daemon/features/operations/migration/steps/fetch-archive.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^\[|\]$/g`],
+  },
+  'src/daemon/features/operations/migration/steps/import-backup.ts': {
+    sees: 'remote host',
+    patterns: ['/[^A-Za-z0-9._-]+/g'],
+  },
+  'src/daemon/features/operations/migration/steps/import-schedule.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/\r?\n/`],
+  },
+  'src/daemon/features/operations/migration/plan/fitting-name.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/[/\\<>\ufffd]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu`],
+  },
+  'src/daemon/features/operations/migration/steps/import-template.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^\w{1,191}$/`],
+  },
+  'src/daemon/features/operations/migration/steps/tar-of-tree.ts': {
+    sees: 'remote host',
+    patterns: ['/^[ -~]*$/', '/[^ -~]/'],
+  },
+  'src/daemon/features/operations/migration/plan/plan.ts': { sees: 'remote host', patterns: ['/[^A-Za-z0-9_-]/g'] },
+  'src/shared/platform/connection-cause.ts': {
+    sees: 'remote host',
+    patterns: [
+      String.raw`/^(ENOTFOUND|EAI_\w+)$/`,
+      '/^ECONNREFUSED$/',
+      '/^(EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/',
+      String.raw`/^(ETIMEDOUT|UND_ERR_\w*TIMEOUT)$/`,
+      '/^(?:ERR_O?SSL|ERR_TLS|EPROTO$|UNABLE_TO_)|CERT/',
+      String.raw`/\s+/g`,
+    ],
+  },
+  'src/daemon/features/operations/migration/source/http.ts': {
+    sees: 'remote host',
+    patterns: [
+      '/^[!-~]{1,500}$/',
+      String.raw`/\b(?:ptl[ac]|papp|pacc)_\w{1,200}/g`,
+      String.raw`/\beyJ[\w-]{1,2000}(?:\.[\w-]{1,2000}){0,2}/g`,
+      String.raw`/\b(token|signature|credential)=[^\s&"']{1,2000}/gi`,
+      String.raw`/^\d{1,9}$/`,
+    ],
+  },
+  'src/daemon/features/operations/migration/source/node-tree.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^[\w.-]{1,500}$/`, '/^[0-7]{1,6}$/'],
+  },
+  'src/daemon/features/operations/migration/source/rows.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^-?\d{1,15}$/`],
+  },
+  'src/daemon/features/operations/migration/source/views.ts': {
+    sees: 'remote host',
+    patterns: ['z.url()', 'z.uuid()', 'z.uuid()', '/^sha1:([0-9a-f]{40})$/i'],
+  },
   'src/cli/commands/self-backup/restore.ts': {
     sees: 'operator',
     patterns: ['/^[A-Za-z0-9_-]+$/', String.raw`/\.amazonaws\.com(\.cn)?$/i`],
@@ -62,17 +131,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: [String.raw`/[:-]|\.\d{3}/g`, String.raw`/[\p{Cc}\p{Cf}\s]+/gu`],
   },
   'src/daemon/object-store/s3-xml.ts': { sees: 'remote host', patterns: ['/<!(?:DOCTYPE|ENTITY)/i', `/[<>&"']/g`] },
-  'src/daemon/object-store/store-failure.ts': {
-    sees: 'remote host',
-    patterns: [
-      String.raw`/^(ENOTFOUND|EAI_\w+)$/`,
-      '/^ECONNREFUSED$/',
-      '/^(EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/',
-      String.raw`/^(ETIMEDOUT|UND_ERR_\w*TIMEOUT)$/`,
-      '/^(?:ERR_O?SSL|ERR_TLS|EPROTO$|UNABLE_TO_)|CERT/',
-      String.raw`/\s+/g`,
-    ],
-  },
   'src/shared/api/backup-stores.ts': {
     sees: 'client',
     patterns: [
@@ -81,6 +139,16 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}){0,7})?$/`,
       '/^[A-Za-z0-9-]{1,64}$/',
       '/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/',
+    ],
+  },
+  'src/shared/protocol/migration.ts': {
+    sees: 'client',
+    patterns: [
+      '/^[0-9a-f]{40}$/',
+      '/^[0-9a-f]{64}$/',
+      '/^[A-Za-z0-9_-]{43}$/',
+      '/^[A-Za-z0-9_-]{1,64}$/',
+      '/^[A-Za-z_][A-Za-z0-9_]{0,99}$/',
     ],
   },
   'src/shared/protocol/backups.ts': {
@@ -104,8 +172,9 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/agent/files/pull.ts': {
     sees: 'remote host',
-    patterns: [String.raw`/^\[|\]$/g`, '/^"|"$/g', String.raw`/[/\\]/`],
+    patterns: ['/^"|"$/g', String.raw`/[/\\]/`],
   },
+  'src/agent/files/reach.ts': { sees: 'remote host', patterns: [String.raw`/^\[|\]$/g`] },
   'src/agent/sftp/line-input.ts': { sees: 'client', patterns: [String.raw`/\u001b(?:\[[0-9;?]{0,16}[@-~]|O.|.)/g`] },
   'src/agent/sftp/shell.ts': { sees: 'game', patterns: [String.raw`/[\r\n]+/g`] },
   'src/agent/sftp/ssh-server.ts': { sees: 'machine', patterns: [String.raw`/^::ffff:(?=\d+\.)/i`] },

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { pathText } from '../../shared/kernel/path-text.ts'
 import * as backups from '../../shared/protocol/backups.ts'
 import { AgentFailure } from '../failure.ts'
+import { keepFiles } from '../../shared/protocol/migration.ts'
 import { freshKey } from '../files/archive/archive.ts'
 import { compress } from '../files/archive/compression.ts'
 import { type ArchiveEntry, readTar } from '../files/archive/tar-read.ts'
@@ -12,6 +13,7 @@ import { notFound } from '../files/place.ts'
 import { PathRules } from '../files/rules.ts'
 import type { Bulk } from '../link/bulk.ts'
 import { onRequest, type RequestContext, type RequestHandler } from '../link/request-handler.ts'
+import type { MigrationSteps } from '../migration/steps.ts'
 import type { ServerTable } from '../server/commands.ts'
 import type { GameServer } from '../server/server.ts'
 import { asArchive, asTar, type Backup, openBackup, openBytes } from './contents.ts'
@@ -37,6 +39,8 @@ export interface BackupRequestDeps {
   readonly workFolder: string
   /** Opens an object store at a ticket. */
   readonly objectStore: (ticket: string) => ObjectStore
+  /** What has come from another panel. */
+  readonly migrations: Pick<MigrationSteps, 'readyFolder'>
 }
 
 /** One backup as requests name it. */
@@ -117,6 +121,31 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
             return { entries, bytes, storedBytes, sha256, problems, problemCount }
           }),
         ),
+    ),
+    onRequest(keepFiles, ({ serverId, stepId, store: access, ownerId, key, ...what }, { signal, progress }) =>
+      work.long(serverId, key, () =>
+        locked({ store: access, ownerId }, 'write', signal, async () => {
+          const { clock } = work.server(serverId).context
+          const store = stores.of(access, ownerId)
+          await store.sweep()
+          const head = await createBackup(await deps.migrations.readyFolder(stepId), {
+            ...what,
+            kind: 'archive',
+            store,
+            ownerId,
+            key,
+            ignored: [],
+            extras: [],
+            maxStoredBytes: null,
+            workFolder: join(deps.workFolder, key),
+            nowMs: () => clock.nowMs(),
+            signal,
+            progress,
+          })
+          const { entries, bytes, storedBytes, sha256, problems, problemCount } = head
+          return { entries, bytes, storedBytes, sha256, problems, problemCount }
+        }),
+      ),
     ),
     onRequest(backups.restoreBackup, ({ serverId, key, paths, denied, ...what }, { signal, progress }) =>
       work.long(serverId, key, () =>

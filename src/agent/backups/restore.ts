@@ -46,15 +46,25 @@ export async function restoreAll(
   source: RestoreSource,
   { keepOthers, ...options }: RestoreOptions & { readonly keepOthers: boolean },
 ): Promise<Unpacked> {
+  return await whileStopped(server, (ended) => {
+    const signal = AbortSignal.any([options.signal, ended])
+    return exchangeAll(server, source, { ...options, keepOthers, signal })
+  })
+}
+
+/**
+ * Does what needs a stopped server, as an order of it; `ended` aborts when a newer order has replaced this one, or the agent ends. Throws
+ * CONFLICT_STATE for a server that runs, or is about to.
+ */
+export async function whileStopped<T>(server: GameServer, work: (ended: AbortSignal) => Promise<T>): Promise<T> {
   refuseUnlessStopped(server)
   if (server.queue.size > 0)
     throw new AgentFailure('CONFLICT_STATE', 'The server has an order that is not done; try again')
   return await server.order(async (replaced) => {
     refuseUnlessStopped(server)
-    const signal = AbortSignal.any([options.signal, replaced, server.context.ending])
     await server.change({ activity: 'restoring' })
     try {
-      return await exchangeAll(server, source, { ...options, keepOthers, signal })
+      return await work(AbortSignal.any([replaced, server.context.ending]))
     } finally {
       await server.change({ activity: null })
     }
@@ -80,40 +90,78 @@ async function exchangeAll(
   source: RestoreSource,
   { keepOthers, denied, ...options }: RestoreOptions & { readonly keepOthers: boolean },
 ): Promise<Unpacked> {
-  const { context, place, spec, id } = server
-  const { layout, limits, runtimes } = context
-  // A server that has no folder yet gets one as at its first start.
-  await limits.hold(limitedServer(server))
-  const runtime = runtimes.of(spec.runtime)
-  await runtime.prepare(place)
-  const { uid } = rootOwner(place.files)
-  const limitBytes = spec.limits.diskMb > 0 ? spec.limits.diskMb * MIB : Number.POSITIVE_INFINITY
-  const roomBytes = Math.min(limitBytes, await nodeRoom(server))
+  const uid = await prepareFolder(server)
+  const roomBytes = await wholeRoom(server)
   if (source.bytes !== null && source.bytes > roomBytes) throw noSpace()
-  const staged = stagedFolder(layout, id)
-  let isPlaced = false
+  const staged = stagedFolder(server.context.layout, server.id)
+  const unpacking = { ...unpackOptions(server, source, options), roomBytes, replace: true }
+  const done = await unpackAside(server, staged, { uid, take: (into) => into(source.entries(), unpacking) })
+  await placeStaged(server, staged, { keepOthers, kept: denied })
+  return done
+}
+
+/** A server that has no folder yet gets one as at its first start. Answers whose its files are. */
+export async function prepareFolder(server: GameServer): Promise<number> {
+  const { context, place, spec } = server
+  await context.limits.hold(limitedServer(server))
+  await context.runtimes.of(spec.runtime).prepare(place)
+  return rootOwner(place.files).uid
+}
+
+/** What a server's folder may have altogether: by its limit, and by what its node has left beside the folder that is there. */
+export async function wholeRoom(server: GameServer): Promise<number> {
+  const { diskMb } = server.spec.limits
+  return Math.min(diskMb > 0 ? diskMb * MIB : Number.POSITIVE_INFINITY, await nodeRoom(server))
+}
+
+/** Unpacks entries into the folder that is made for them. */
+export type UnpackAside = (entries: AsyncIterable<ArchiveEntry>, options: UnpackOptions) => Promise<Unpacked>
+
+/**
+ * Makes a server's next folder, has it filled where nobody but the agent may go, and gives it to `uid`, synced. What fails leaves nothing
+ * of it.
+ */
+export async function unpackAside<T>(
+  server: GameServer,
+  staged: string,
+  { uid, take }: { readonly uid: number; readonly take: (unpack: UnpackAside) => Promise<T> },
+): Promise<T> {
+  const isRoot = process.getuid?.() === 0
+  let isWhole = false
   try {
-    await limits.makeAside(staged)
+    await server.context.limits.makeAside(staged)
     const folder = FolderHandle.open(staged)
     if (folder === undefined) throw new AgentFailure('CONFLICT_STATE', 'What was unpacked was taken away meanwhile')
-    let done: Unpacked
     try {
-      const isRoot = process.getuid?.() === 0
-      const unpacking = { ...unpackOptions(server, source, options), roomBytes, replace: true }
-      done = await unpackInto(folder, source.entries(), unpacking, isRoot ? uid : undefined)
-      await syncFiles(staged)
-      if (options.signal.aborted) throw cancelled()
+      const done = await take(async (entries, options) => {
+        const unpacked = await unpackInto(folder, entries, options, isRoot ? uid : undefined)
+        await syncFiles(staged)
+        if (options.signal.aborted) throw cancelled()
+        return unpacked
+      })
       if (isRoot) folder.give(uid)
+      isWhole = true
+      return done
     } finally {
       folder.close()
     }
-    isPlaced = true
-    await exchange(layout, { serverId: id, staged, keepOthers, kept: denied })
-    return done
   } finally {
-    if (!isPlaced) await removeFolder(staged)
-    await limits.replaced(limitedServer(server))
-    await runtime.prepare(place)
+    if (!isWhole) await removeFolder(staged)
+  }
+}
+
+/** Puts a folder that {@link unpackAside} has made into the place of a server's, which is held to its limits anew. */
+export async function placeStaged(
+  server: GameServer,
+  staged: string,
+  keep: { readonly keepOthers: boolean; readonly kept: readonly string[] },
+): Promise<void> {
+  const { context, place, spec, id } = server
+  try {
+    await exchange(context.layout, { serverId: id, staged, ...keep })
+  } finally {
+    await context.limits.replaced(limitedServer(server))
+    await context.runtimes.of(spec.runtime).prepare(place)
     context.disk.expire(id)
   }
 }
@@ -142,7 +190,7 @@ function unpackOptions(
 function refuseUnlessStopped(server: GameServer): void {
   const isDue = server.facts.nextRestartAtMs !== null
   if (server.live === undefined && server.activity === null && server.power === 'offline' && !isDue) return
-  throw new AgentFailure('CONFLICT_STATE', 'The server must be stopped for all of a backup to be restored')
+  throw new AgentFailure('CONFLICT_STATE', 'The server must be stopped for all of its files to be replaced')
 }
 
 /** What the disk of the node has left for a server. */

@@ -1,14 +1,12 @@
-import { lookup as lookupName } from 'node:dns/promises'
 import { type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestSecure } from 'node:https'
-import { isIP, type LookupFunction } from 'node:net'
 import { percentDecoded } from '../../shared/kernel/path-text.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
-import { isReachable } from '../../shared/platform/public-address.ts'
 import { AgentFailure } from '../failure.ts'
 import { codeOf } from './folder-handle.ts'
 import { cancelled } from './list.ts'
 import { isPullPort, type PullConfig } from './pull-ports.ts'
+import { reachableLookup, refuseUnreachable } from './reach.ts'
 import type { ManyOptions } from './remove.ts'
 import { denied } from './rules.ts'
 import { writeFile } from './server-file.ts'
@@ -120,21 +118,8 @@ function ask(
 ): Promise<IncomingMessage> {
   const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
   if (!isPullPort(port, allowedPorts)) throw refusedPort(port)
-  const host = url.hostname.replace(/^\[|\]$/g, '')
-  // An address that stands in the URL itself is not looked up.
-  if (isIP(host) !== 0 && !isReachable(host, allowedRanges)) throw refused(host)
-  const lookup: LookupFunction = (name, { all }, done) => {
-    lookupName(name, { all: true }).then(
-      (found) => {
-        const addresses = found.filter(({ address }) => isReachable(address, allowedRanges))
-        const [first] = addresses
-        if (first === undefined) done(refused(name), '', 0)
-        else if (all === true) done(null, addresses)
-        else done(null, first.address, first.family)
-      },
-      (error: Error) => done(error, '', 0),
-    )
-  }
+  refuseUnreachable(url, allowedRanges)
+  const lookup = reachableLookup(allowedRanges)
   return new Promise((resolve, reject) => {
     const send = url.protocol === 'https:' ? requestSecure : requestPlain
     const headers = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'panel' }
@@ -178,11 +163,6 @@ function nameOf({ headers }: IncomingMessage, url: URL): string {
 function lengthOf({ headers }: IncomingMessage): number | null {
   const text = headers['content-length']
   return text === undefined || headers['transfer-encoding'] !== undefined ? null : Number(text)
-}
-
-function refused(host: string): AgentFailure {
-  const message = `leads to ${host.slice(0, 200)}, which is a private or reserved address; pull.allowedRanges of agent.yaml can allow it`
-  return new AgentFailure('PATH_INVALID', message, { field: 'url' })
 }
 
 function refusedPort(port: number): AgentFailure {

@@ -4,6 +4,7 @@ import { type ConsoleRequestDeps, consoleRequests } from '../console/requests.ts
 import { AgentFailure } from '../failure.ts'
 import { type FileRequestDeps, fileRequests } from '../files/requests.ts'
 import { type AgentLog, errorText } from '../logger.ts'
+import { type MigrationRequestDeps, migrationRequests } from '../migration/requests.ts'
 import { type NodeRequestDeps, nodeRequests } from '../node/requests.ts'
 import { type ServerRequestDeps, serverRequests } from '../server/requests.ts'
 import { type SftpRequestDeps, sftpRequests } from '../sftp/requests.ts'
@@ -15,6 +16,7 @@ export type RequestDeps = ConsoleRequestDeps &
   FileRequestDeps &
   ServerRequestDeps &
   BackupRequestDeps &
+  MigrationRequestDeps &
   SftpRequestDeps
 
 /** Every request that this agent answers, by the names of their definitions. */
@@ -25,6 +27,7 @@ export function requestHandlers(deps: RequestDeps): ReadonlyMap<string, RequestH
     ...fileRequests(deps),
     ...serverRequests(deps),
     ...backupRequests(deps),
+    ...migrationRequests(deps),
     ...sftpRequests(deps),
   ]
   return new Map(handlers.map((handler) => [handler.op, handler]))

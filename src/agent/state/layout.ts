@@ -11,6 +11,8 @@ export interface AgentLayout {
   readonly stateDir: string
   /** What restores are at when they exchange a server's folder. */
   readonly restoresDir: string
+  /** What has come from another panel, by its steps. */
+  readonly migrationsDir: string
   /** What backups have on its way. */
   readonly backupWorkDir: string
   readonly lockFile: string
@@ -24,6 +26,7 @@ export function agentLayout(dataDir: string): AgentLayout {
     serversDir: join(dataDir, 'servers'),
     stateDir: join(dataDir, 'state'),
     restoresDir: join(dataDir, 'restores'),
+    migrationsDir: join(dataDir, 'migrations'),
     backupWorkDir: join(dataDir, 'backup-work'),
     lockFile: join(dataDir, 'agent.lock'),
     nodeFile: join(dataDir, 'node.json'),
@@ -37,6 +40,7 @@ export async function makeLayout(layout: AgentLayout): Promise<void> {
   await mkdir(layout.journalDir, { recursive: true, mode: 0o700 })
   await mkdir(layout.stateDir, { recursive: true, mode: 0o700 })
   await mkdir(layout.restoresDir, { recursive: true, mode: 0o700 })
+  await mkdir(layout.migrationsDir, { recursive: true, mode: 0o700 })
 }
 
 /** The two folders of a server. An id that is not a plain name is refused, because it becomes part of a path. */

@@ -22,6 +22,7 @@ import { sftp } from './migrations/0019-sftp.ts'
 import { backupStores } from './migrations/0020-backup-stores.ts'
 import { backups } from './migrations/0021-backups.ts'
 import { schedules } from './migrations/0022-schedules.ts'
+import { migration } from './migrations/0023-migration.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -55,6 +56,7 @@ export const MIGRATIONS: readonly Migration[] = [
   backupStores,
   backups,
   schedules,
+  migration,
 ]
 
 /** The newest version that this program knows. */

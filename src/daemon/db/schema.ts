@@ -8,6 +8,7 @@ import type { IdentityTables } from './schema/identities.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
 import type { IpPoolsTables } from './schema/ip-pools.ts'
 import type { JobsTables } from './schema/jobs.ts'
+import type { MigrationTables } from './schema/migration.ts'
 import type { PluginsTables } from './schema/plugins.ts'
 import type { RecordsTables } from './schema/records.ts'
 import type { SchedulesTables } from './schema/schedules.ts'
@@ -25,6 +26,7 @@ export interface Schema
     InfrastructureTables,
     IpPoolsTables,
     JobsTables,
+    MigrationTables,
     PluginsTables,
     RecordsTables,
     SelfServiceTables,

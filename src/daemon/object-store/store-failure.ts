@@ -1,4 +1,5 @@
 import { PanelError } from '../../shared/kernel/errors.ts'
+import { connectionCause } from '../../shared/platform/connection-cause.ts'
 
 /** Why an object store cannot be used, for programs. */
 export type StoreProblem =
@@ -94,20 +95,10 @@ export function refusal(
   return fail('rejected', `${endpoint} has refused it (${code || status})${said}`)
 }
 
-/** Codes of Node and undici that mean the connection, not the request. */
-const REASONS: readonly (readonly [StoreProblem, RegExp])[] = [
-  ['dns', /^(ENOTFOUND|EAI_\w+)$/],
-  ['refused', /^ECONNREFUSED$/],
-  ['unreachable', /^(EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/],
-  ['timeout', /^(ETIMEDOUT|UND_ERR_\w*TIMEOUT)$/],
-  ['tls', /^(?:ERR_O?SSL|ERR_TLS|EPROTO$|UNABLE_TO_)|CERT/],
-]
-
 /** Why a request had no answer. */
 export function connectionFailure(error: unknown, { endpoint }: StorePlace): StoreFailure {
   if (error instanceof StoreFailure) return error
-  const { codes, message } = read(error)
-  const reason = REASONS.find(([, pattern]) => codes.some((code) => pattern.test(code)))?.[0] ?? 'connection'
+  const { reason, message } = connectionCause(error)
   return new StoreFailure(reason, explain(reason, endpoint, message), { passes: reason !== 'tls', cause: error })
 }
 
@@ -126,18 +117,4 @@ function explain(reason: StoreProblem, endpoint: string, message: string): strin
     default:
       return `the connection to ${endpoint} has failed: ${message}`
   }
-}
-
-function read(error: unknown): { codes: string[]; message: string } {
-  const parts: unknown[] = []
-  for (let part = error; part instanceof Error && parts.length < 5; part = part.cause) {
-    parts.push(part, ...(part instanceof AggregateError ? part.errors.slice(0, 5) : []))
-  }
-  const codes = parts.flatMap((part) => {
-    const code: unknown = part instanceof Error ? Reflect.get(part, 'code') : undefined
-    return typeof code === 'string' ? [code] : []
-  })
-  const first = parts.find((part) => part instanceof Error && part.message !== '')
-  const message = first instanceof Error ? first.message : (codes[0] ?? 'no reason')
-  return { codes, message: message.replace(/\s+/g, ' ').trim().slice(0, 300) }
 }

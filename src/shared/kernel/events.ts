@@ -1,6 +1,13 @@
 import { z } from 'zod'
 import { Alert } from './alert.ts'
 import { JobSummary } from './job.ts'
+import {
+  MigrationCounts,
+  MigrationJobStatus,
+  MigrationOutcome,
+  MigrationPhase,
+  MigrationStepStatus,
+} from './migration.ts'
 import type { Permission } from './permissions.ts'
 import { ExitCause, ServerStatus } from './server-life.ts'
 import { SystemError } from './system-error.ts'
@@ -170,6 +177,51 @@ export const EVENTS = {
    */
   job_updated: kind('admin.read', false, { job: JobSummary }),
   server_job_updated: kind('server.read', true, { job: JobSummary }),
+  migration_started: kind('admin.write', false, { jobId: z.string(), sourceUrl: z.string(), startedBy: who }),
+  /** The status of a migration has changed, whatever its new one; those below are beside it for the ends and pauses. */
+  migration_status: kind('admin.write', false, {
+    jobId: z.string(),
+    from: MigrationJobStatus,
+    to: MigrationJobStatus,
+    error: z.string().nullable(),
+    errorCode: z.string().nullable(),
+  }),
+  /** How far a migration is, after each step that has ended. */
+  migration_progress: kind('admin.write', false, {
+    jobId: z.string(),
+    phase: MigrationPhase.nullable(),
+    progress: MigrationCounts,
+  }),
+  migration_step_updated: kind('admin.write', false, {
+    jobId: z.string(),
+    stepId: z.string(),
+    phase: MigrationPhase,
+    action: z.string(),
+    name: z.string(),
+    status: MigrationStepStatus,
+    attempt: z.int(),
+    reason: z.string().nullable(),
+    error: z.string().nullable(),
+    errorCode: z.string().nullable(),
+  }),
+  /** How far a step is that takes long; every few seconds, and not kept for long. */
+  migration_step_progress: kind('admin.write', false, {
+    jobId: z.string(),
+    stepId: z.string(),
+    bytes: z.number(),
+    totalBytes: z.number().nullable(),
+    entries: z.number(),
+  }),
+  /** The source has asked to be left alone for a while. */
+  migration_throttled: kind('admin.write', false, { jobId: z.string(), waitSeconds: z.number() }),
+  migration_paused: kind('admin.write', false, { jobId: z.string() }),
+  migration_completed: kind('admin.write', false, { jobId: z.string(), outcome: MigrationOutcome }),
+  migration_failed: kind('admin.write', false, {
+    jobId: z.string(),
+    error: z.string(),
+    errorCode: z.string().nullable(),
+  }),
+  migration_cancelled: kind('admin.write', false, { jobId: z.string() }),
   /** An alert of this server was created or resolved; `alert.resolved` says which. */
   alert: kind('alert.read', true, { alert: Alert }),
   alert_created: kind('alert.read', false, { alert: Alert }),

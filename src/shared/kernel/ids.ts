@@ -42,6 +42,9 @@ export const ID_PREFIXES = {
   srv: 'server',
   ssk: 'SSH key',
   step: 'step of a job',
+  mig: 'migration',
+  mgm: 'entry of the map of migrations',
+  mgs: 'step of a migration',
   mtk: 'mailed token',
   tok: 'enrolment token',
   tpl: 'template',
@@ -95,6 +98,10 @@ export const LocationId = PathId.brand<'LocationId'>()
 export type LocationId = z.infer<typeof LocationId>
 export const LockoutId = PathId.brand<'LockoutId'>()
 export type LockoutId = z.infer<typeof LockoutId>
+export const MigrationId = PathId.brand<'MigrationId'>()
+export type MigrationId = z.infer<typeof MigrationId>
+export const MigrationStepId = PathId.brand<'MigrationStepId'>()
+export type MigrationStepId = z.infer<typeof MigrationStepId>
 export const NestId = PathId.brand<'NestId'>()
 export type NestId = z.infer<typeof NestId>
 export const NodeId = PathId.brand<'NodeId'>()

@@ -21,6 +21,7 @@ export const CAPABILITIES = [
   'backups@1',
   'sftp@1',
   'file-paths@1',
+  'migration@1',
 ] as const
 export type Capability = (typeof CAPABILITIES)[number]
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { closeSync, constants, fchmodSync, fchownSync, futimesSync, openSync, symlinkSync, write } from 'node:fs'
 import { promisify } from 'node:util'
 import { pathText } from '../../../shared/kernel/path-text.ts'
@@ -49,6 +50,11 @@ export interface UnpackOptions extends ManyOptions {
   readonly most?: { readonly entries: number; readonly timeMs: number }
   /** Folders get the modes that the archive has. */
   readonly keepsModes?: boolean
+  /**
+   * Files are hashed while they are written, and reported by their names from the folder on; null: there is none of that name any more. The
+   * last call for a name counts.
+   */
+  readonly written?: (name: Buffer, file: { readonly size: number; readonly sha256: string } | null) => void
 }
 
 /** What has become of an archive. */
@@ -241,6 +247,8 @@ class Unpacking {
     const content = entry.kind === 'hard link' ? this.#earlier(entry) : entry.content
     if (there !== undefined) folder.unlink(name) // the later one counts
     const fd = openSync(folder.pathOf(name), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+    const { written } = this.#options
+    const hash = written === undefined ? undefined : createHash('sha256')
     try {
       this.#spend(BLOCK_BYTES)
       let at = 0
@@ -252,6 +260,7 @@ class Unpacking {
         for (let done = 0; done < piece.length; ) {
           done += (await writeAsync(fd, piece, done, piece.length - done, at + done)).bytesWritten
         }
+        hash?.update(piece)
         at += piece.length
         this.#report()
       }
@@ -259,9 +268,11 @@ class Unpacking {
       fchmodSync(fd, entry.mode & 0o777 || 0o644)
       const seconds = Math.max(0, Math.min(entry.modifiedMs / 1000, 2 ** 33))
       futimesSync(fd, seconds, seconds)
+      if (hash !== undefined) written?.(joined(names), { size: at, sha256: hash.digest('hex') })
     } catch (error) {
       if (error instanceof NoTarget) {
         folder.unlink(name)
+        written?.(joined(names), null)
         return error.message
       }
       throw error
@@ -345,6 +356,10 @@ class Unpacking {
   #report(): void {
     this.#options.progress({ ...this.done })
   }
+}
+
+function joined(names: readonly Buffer[]): Buffer {
+  return Buffer.from(names.map((name) => name.toString('latin1')).join('/'), 'latin1')
 }
 
 const LINK_OUTSIDE = 'is a link that leads where your access to this server does not reach'

@@ -104,6 +104,34 @@ export async function inviteUser(
   return { ...made, invite: { expiresAt, mailed, token: mailed ? null : token.handedOver } }
 }
 
+/**
+ * Writes to somebody who has an account and no password yet, such as one who was imported; an invitation of before no longer holds.
+ * Answers whether a mail could be sent.
+ */
+export async function mailInvite(
+  deps: UserDeps & { readonly log: Log },
+  { userId, expiresInMs }: { readonly userId: string; readonly expiresInMs: number },
+  signal: AbortSignal,
+): Promise<boolean> {
+  const token = newInviteSecrets()
+  const invited = await deps.db.write(async (tx) => {
+    const user = await tx.q
+      .selectFrom('user')
+      .select(['email', 'passwordHash'])
+      .where('id', '=', userId)
+      .executeTakeFirst()
+    if (user === undefined || user.passwordHash !== null) return undefined
+    await tx.q.deleteFrom('userInvite').where('userId', '=', userId).execute()
+    const expiresAt = isoTime(Date.parse(tx.now) + expiresInMs)
+    await keepToken(tx, deps, { userId, token, expiresAt })
+    const mailable = await mayMail(tx, deps.settings, await rightsOf(tx, userId))
+    return { email: user.email, expiresAt, mailable }
+  })
+  if (invited?.mailable !== true) return false
+  const { email, expiresAt } = invited
+  return send(deps, mailFor(deps, email, { token: token.mailed, expiresAt }), signal)
+}
+
 async function keepToken(
   tx: Tx,
   { clock }: UserDeps,

@@ -23,11 +23,13 @@ type Body = z.output<typeof NewServer>
 
 /**
  * Creates a server: address, sizes, variables and references are checked and claimed, and its installation is queued:
- * `commandId` is the order that makes it ready. A node that is away gets it when it is back.
+ * `commandId` is the order that makes it ready. A node that is away gets it when it is back. One that is `moved` in from elsewhere brings
+ * its files, so that nothing is installed, and may bring its UUID.
  */
 export async function insertServer(
   work: WorkOver<OrderDeps & { readonly portLooks: Pick<PortLooks, 'isTaken'> }>,
   body: Body,
+  moved?: { readonly uuid: string | undefined },
 ): Promise<{ id: string; commandId: string; done: Done }> {
   const { tx, deps, holder } = work
   const owner = await ownerOf(work, body)
@@ -56,7 +58,8 @@ export async function insertServer(
   const given = withoutMasks(body.environment, template.variables)
   refuseFixedVariables(holder, template.variables, given, {})
   const { environment, problems } = checkEnvironment(template.variables, given, {})
-  if (problems.length > 0) {
+  // Those of one that comes from elsewhere stay what they are, as those of servers that are here when rules change.
+  if (problems.length > 0 && moved === undefined) {
     throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
   }
   await ensureNameFree(tx, { ownerId: owner, name: body.name })
@@ -66,12 +69,12 @@ export async function insertServer(
   const { clock, portLooks: looks } = deps
   const claim = { tx, clock, looks, serverId: id, node, template, runtime, field: primaryField(body) }
   const { primary: allocation, further } = await claimPorts(claim, primaryRequest(body, node), requestsOf(template))
-  const installs = template.installScript !== null
+  const installs = template.installScript !== null && moved === undefined
   await tx.q
     .insertInto('server')
     .values({
       id,
-      uuid: uuidOf(id) ?? id,
+      uuid: moved?.uuid ?? uuidOf(id) ?? id,
       name: body.name,
       description: body.description ?? null,
       templateId: body.templateId,

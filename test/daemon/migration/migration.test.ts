@@ -1,0 +1,193 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import {
+  cancelMigration,
+  listMigrationSteps,
+  listMigrations,
+  listTargetNodes,
+  pauseMigration,
+  resumeMigration,
+  retryMigrationStep,
+  startMigration,
+  testMigration,
+} from '../../../src/shared/api/migration.ts'
+import { listTasks } from '../../../src/shared/api/schedules.ts'
+import type { MigrationId, MigrationStepId } from '../../../src/shared/kernel/ids.ts'
+import { ConsoleReader } from '../console-reader.ts'
+import { refusal } from '../place-panel.ts'
+import { failedSteps, MigrationStage, type StartBody } from './migration-stage.ts'
+
+let stage: MigrationStage
+let events: ConsoleReader
+
+beforeAll(async () => {
+  const none = { suspended: 0, fullSlots: 0, zeroSlots: 0 }
+  stage = await MigrationStage.open({ source: { servers: 3, nodes: 1, filesPerServer: 2, fileKb: 4, ...none } })
+  events = new ConsoleReader(`${stage.panel.url}/api/admin/events`, stage.panel.adminToken)
+})
+
+afterAll(async () => {
+  events.close()
+  await stage.close()
+})
+
+beforeEach(async () => {
+  await stage.source.setFaults({ delayMs: 0, slowBps: 0, failEvery: 0 })
+})
+
+const seen = (type: string, jobId: MigrationId) => events.of(type).filter(({ data }) => data['jobId'] === jobId)
+
+describe('a migration', () => {
+  it('is refused before anything is written or asked', async () => {
+    const { client, nodeId } = stage.panel
+    const start = (body: StartBody) => refusal(client.call(startMigration, { body: stage.body(body) as never }))
+    const before = stage.source.log.length
+    expect(await start({ nodeMappings: {} })).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.nodeMappings'] })
+    expect(await start({ scope: 'server' })).toMatchObject({ fields: ['body.serverMappings'] })
+    expect(await start({ url: undefined })).toMatchObject({ fields: ['body.url'] })
+    expect(await start({ nodeMappings: { 1: 'node_01aaaaaaaaaaaaaaaaaaaaaaaa' } })).toMatchObject({
+      code: 'MIGRATION_TARGET_NODES_NOT_FOUND',
+    })
+    expect(await start({ verifyOf: 'mig_01aaaaaaaaaaaaaaaaaaaaaaaa' })).toMatchObject({ code: 'MIGRATION_NOT_FOUND' })
+    expect(await client.call(listMigrations, {})).toEqual([])
+    expect(stage.source.log.length).toBe(before)
+    const nodes = await client.call(listTargetNodes)
+    expect(nodes.find(({ id }) => id === nodeId)).toMatchObject({ isOnline: true, serverCount: 0 })
+  })
+
+  it('can be looked at before: what the source has, and what the keys may not do', async () => {
+    const { client } = stage.panel
+    const { url, keys } = stage.source
+    const body = { url, key: keys.application, clientApiKey: keys.account }
+    const tested = await client.call(testMigration, { body })
+    expect(tested).toMatchObject({ success: true, kind: 'pterodactyl', stats: { servers: 3, nodes: 1 } })
+    expect(tested.servers).toEqual(tested.serversList)
+    const less = await client.call(testMigration, { body: { ...body, key: keys.applicationServersOnly } })
+    expect(less.success).toBe(false)
+    expect(less.missingRights.join(' ')).toMatch(/users/)
+    const refused = await client.call(testMigration, { body: { url, key: 'ptla_nobodys_key' } })
+    expect(refused).toMatchObject({ success: false, errorCode: 'REFUSED' })
+    expect(JSON.stringify([tested, less, refused])).not.toContain(keys.account)
+  })
+
+  it('can be planned without a change anywhere', async () => {
+    const before = stage.source.state()
+    const job = await stage.moved({ dryRun: true })
+    expect(job).toMatchObject({ status: 'completed', outcome: 'clean', steps: [], hasKeys: false })
+    expect(job.plan?.conflicts).toEqual([])
+    expect(job.plan?.counts.create).toBeGreaterThan(10)
+    expect(await stage.servers()).toEqual([])
+    expect(stage.source.state()).toEqual(before)
+    const again = await stage.moved({ dryRun: true })
+    expect(again.planHash).toBe(job.planHash)
+  })
+
+  it('brings servers with all that belongs to them, and leaves the source as it was', async () => {
+    const before = stage.source.state()
+    const { planHash } = await stage.moved({ dryRun: true })
+    const job = await stage.moved({ planHash: planHash ?? '' })
+    expect({ status: job.status, error: job.error, failed: failedSteps(job) }).toEqual({
+      status: 'completed',
+      error: null,
+      failed: [],
+    })
+    expect(job).toMatchObject({ outcome: 'clean', hasKeys: false, report: { clean: true, sourceLeftovers: [] } })
+    const servers = await stage.servers()
+    expect(servers).toHaveLength(3)
+    for (const { id, uuid, status, ownerId } of servers) {
+      expect(await stage.filesOf(id)).toEqual(stage.manifestOf(uuid))
+      expect(status).toBe('stopped')
+      const row = stage.source.world.servers.find((one) => one.uuid === uuid)
+      const owner = stage.source.world.users.find((user) => user.id === row?.ownerId)
+      expect(await ownerMail(ownerId)).toBe(owner?.email.toLowerCase())
+      const tasks = await stage.panel.client.call(listTasks, { params: { serverId: id } })
+      const nightly = tasks.find(({ name }) => name === 'nightly')
+      expect(nightly).toMatchObject({ enabled: true, schedule: '0 4 * * *' })
+      expect(nightly?.steps.map(({ action }) => action)).toEqual(['command', 'backup', 'restart'])
+    }
+    expect(stage.source.state()).toEqual(before)
+    for (const totals of Object.values(job.report?.totals ?? {})) {
+      const { read, ...rest } = totals
+      expect(Object.values(rest).reduce((sum, count) => sum + count, 0)).toBe(read)
+    }
+    expect(JSON.stringify(job)).not.toContain(stage.source.keys.account)
+    expect(stage.panel.log()).not.toContain(stage.source.keys.account)
+    for (const type of ['migration_started', 'migration_progress', 'migration_step_updated', 'migration_completed']) {
+      await events.until(type, () => seen(type, job.jobId).length > 0)
+    }
+    expect(seen('migration_status', job.jobId).map(({ data }) => data['to'])).toEqual([
+      'validating',
+      'running',
+      'completed',
+    ])
+  })
+
+  it('brings only what differs when it is done again', async () => {
+    const writes = () => stage.source.log.filter(({ method }) => method !== 'GET').length
+    const before = writes()
+    const same = await stage.moved()
+    expect(failedSteps(same)).toEqual([])
+    const work = same.steps.filter(
+      ({ status, action }) => status === 'completed' && /^import|^transfer|^place/.test(action),
+    )
+    expect(work).toEqual([])
+    expect(writes()).toBe(before)
+    const verified = await stage.moved({ verifyOf: same.jobId })
+    expect(failedSteps(verified)).toEqual([])
+    stage.source.passWeek()
+    const different = await stage.moved({ verifyOf: same.jobId })
+    expect(different).toMatchObject({ status: 'completed', outcome: 'with_failures' })
+    const job = await stage.moved()
+    expect(failedSteps(job)).toEqual([])
+    for (const { id, uuid } of await stage.servers()) expect(await stage.filesOf(id)).toEqual(stage.manifestOf(uuid))
+  })
+
+  it('is refused when the plan is another one by now, or something is in its way', async () => {
+    const drifted = await stage.moved({ planHash: 'ab'.repeat(32) })
+    expect(drifted).toMatchObject({ status: 'failed', errorCode: 'PLAN_DRIFT' })
+    await stage.panel.client.call(cancelMigration, { params: { jobId: drifted.jobId }, body: {} })
+  })
+
+  it('is one at a time, and is paused, resumed and cancelled', async () => {
+    const { client } = stage.panel
+    await stage.source.setFaults({ delayMs: 300 })
+    const jobId = await stage.start()
+    const params = { jobId }
+    expect(await refusal(client.call(startMigration, { body: stage.body() as never }))).toMatchObject({
+      code: 'MIGRATION_IN_PROGRESS',
+      meta: { jobId },
+    })
+    expect(await refusal(client.call(resumeMigration, { params, body: {} }))).toMatchObject({
+      code: 'VALIDATION_ERROR',
+    })
+    await client.call(pauseMigration, { params })
+    await stage.in(jobId, ['paused'])
+    expect((await client.call(pauseMigration, { params })).status).toBe('paused')
+    await stage.source.setFaults({ delayMs: 0 })
+    await client.call(resumeMigration, { params, body: {} })
+    const stepId = 'mgs_00000000000000000000000000' as MigrationStepId
+    expect(await refusal(client.call(retryMigrationStep, { params: { jobId, stepId } }))).toMatchObject({
+      code: 'MIGRATION_STEP_NOT_FOUND',
+    })
+    const job = await stage.in(jobId)
+    expect(job.status).toBe('completed')
+    expect(await refusal(client.call(cancelMigration, { params, body: {} }))).toMatchObject({
+      code: 'MIGRATION_INVALID_STATE',
+    })
+    const step = job.steps[0]?.stepId ?? stepId
+    expect(await refusal(client.call(retryMigrationStep, { params: { jobId, stepId: step } }))).toMatchObject({
+      code: 'MIGRATION_STEP_NOT_RETRYABLE',
+    })
+    const failed = await client.call(listMigrationSteps, { params, query: { status: 'failed' } })
+    expect(failed).toEqual([])
+    await events.until('migration_paused', () => seen('migration_paused', jobId).length > 0)
+  })
+})
+
+async function ownerMail(userId: string): Promise<string | undefined> {
+  const row = await stage.panel.app.core.db.read
+    .selectFrom('user')
+    .select('email')
+    .where('id', '=', userId)
+    .executeTakeFirst()
+  return row?.email.toLowerCase()
+}
