@@ -43,14 +43,15 @@ async function ended(world: World): Promise<void> {
   for (const { jobId } of await open()) {
     await world.admin.call(cancelMigration, { params: { jobId }, body: {} }).catch(() => undefined) // it may end by itself
   }
-  await until('no migration to be under way', async () => (await open()).length === 0 || undefined)
+  await until(
+    async () => (await open()).length === 0,
+    () => 'no migration is under way',
+  )
 }
 
 async function inState(world: World, jobId: MigrationId, status: string): Promise<void> {
-  await until(`the migration to be ${status}`, async () => {
-    const job = await world.admin.call(getMigration, { params: { jobId } })
-    return job.status === status || undefined
-  })
+  const isSo = async () => (await world.admin.call(getMigration, { params: { jobId } })).status === status
+  await until(isSo, () => `the migration is ${status}`)
 }
 
 /** One with a step that has failed, which another attempt can carry out by itself. */

@@ -12,6 +12,7 @@ import { createServerDatabase } from '../../src/shared/api/databases.ts'
 import { createIpPool } from '../../src/shared/api/ip-pools.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { listLockouts } from '../../src/shared/api/lockouts.ts'
+import { MigrationOptions } from '../../src/shared/api/migration.ts'
 import { createNest } from '../../src/shared/api/nests.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
 import { beginPasskey, verifyPasskey } from '../../src/shared/api/passkeys.ts'
@@ -165,6 +166,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     backupId: await keptBackup({ panel, next }, server),
     jobId: await waitingJob({ panel, next }),
     stepId: 'step_nothing',
+    ...(await endedMigration(panel)),
     lockoutId: lockout?.id ?? '',
     name: 'greeter',
     nestId: nest.id,
@@ -210,6 +212,31 @@ async function scheduleWithRun(
       .execute(),
   )
   return { taskId, taskRunId }
+}
+
+/** A migration that has completed, with a step. */
+async function endedMigration({ app }: TestPanel): Promise<Record<string, string>> {
+  const [jobId, stepId] = [newId('mig', systemClock), newId('mgs', systemClock)]
+  const config = {
+    ...{ scope: 'full', nodeMappings: {}, serverMappings: {}, dryRun: false, phases: [], verifyOf: null },
+    options: MigrationOptions.parse({}),
+  }
+  await app.core.db.write(async (tx) => {
+    const none = { requested: null, sourceKind: null, sourceVersion: null, sourceFp: null, keys: null, keysUntil: null }
+    const empty = { plan: null, planHash: null, report: null, currentPhase: null, error: null, errorCode: null }
+    await tx.q
+      .insertInto('migrationJob')
+      .values({
+        ...{ id: jobId, status: 'completed', outcome: 'clean', sourceUrl: NOBODY_LISTENS, createdBy: null },
+        ...{ ...none, ...empty, config: JSON.stringify(config) },
+        ...{ createdAt: tx.now, updatedAt: tx.now, startedAt: tx.now, completedAt: tx.now },
+      })
+      .execute()
+    const step = { phase: 'users', action: 'import_user', name: 'somebody', status: 'completed', input: '{}' } as const
+    const about = { jobId, id: stepId, seq: 1, sourceType: 'user', sourceId: '1', targetId: null, updatedAt: tx.now }
+    await tx.q.insertInto('migrationStep').values({ ...about, ...step }).execute()
+  })
+  return { 'migration jobId': jobId, 'migration stepId': stepId }
 }
 
 /** Requests to this port are refused at once. */
@@ -282,7 +309,9 @@ export async function systemError({ admin, next }: Pick<World, 'admin' | 'next'>
 export function paramsOf(world: World, endpoint: Endpoint | StreamEndpoint): Record<string, string> {
   return Object.fromEntries(
     Object.keys(endpoint.params).map((name) => {
-      const id = world.ids[name]
+      // Its jobs and steps are not those of the engine.
+      const of = endpoint.id.startsWith('migration.') ? `migration ${name}` : name
+      const id = world.ids[of]
       if (id === undefined) throw new Error(`the world has no ${name}`)
       return [name, id]
     }),

@@ -11,8 +11,9 @@ import {
   retryMigrationStep,
   testMigration,
 } from '../../src/shared/api/migration.ts'
-import { getServer, updateServer } from '../../src/shared/api/servers.ts'
 import { listTasks } from '../../src/shared/api/schedules.ts'
+import { listBackups } from '../../src/shared/api/backups.ts'
+import { getServer, updateServer } from '../../src/shared/api/servers.ts'
 import { failedSteps, MigrationStage } from '../daemon/migration/migration-stage.ts'
 import { sourceFlags } from '../migration-source/flags.ts'
 import type { SourceSimulator } from '../migration-source/source-simulator.ts'
@@ -68,14 +69,16 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
         .execute()
       expect(grants).toHaveLength(row?.subusers.length ?? -1)
       if (grants[0] !== undefined) expect(grants[0].permissions).toContain('file.sftp')
+      const suspended = row?.status === 'suspended'
+      expect(server.status).toBe(suspended ? 'suspended' : 'stopped')
+      // The source shows no schedules of one that is suspended.
+      if (suspended) continue
       const tasks = await at.panel.client.call(listTasks, { params: { serverId: server.id } })
       const nightly = tasks.find(({ name }) => name === 'nightly')
       expect(nightly?.steps.map(({ action }) => action)).toEqual(['command', 'backup', 'restart'])
       const odd = row?.schedules.find(({ name }) => name === 'odd times')
       const came = tasks.find(({ name }) => name === 'odd times')
       if (came !== undefined) expect(came.schedule.split(' ')[3]).toBe(odd?.cron.month)
-      const suspended = row?.status === 'suspended'
-      expect(server.status).toBe(suspended ? 'suspended' : 'stopped')
     }
     for (const { read, ...rest } of Object.values(job.report?.totals ?? {})) {
       expect(Object.values(rest).reduce((sum, count) => sum + count, 0)).toBe(read)
@@ -98,7 +101,11 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
     expect((await at.servers()).map(({ uuid }) => uuid).sort()).toEqual(there.sort())
     await expectAllThere(at)
     const one = at.source.world.servers.find(({ nodeId }) => nodeId === 1)
-    const named = await ended(at, { scope: 'server', nodeMappings: {}, serverMappings: { [one?.id ?? 0]: at.panel.nodeId } })
+    const named = await ended(at, {
+      scope: 'server',
+      nodeMappings: {},
+      serverMappings: { [one?.id ?? 0]: at.panel.nodeId },
+    })
     expect(failedSteps(named)).toEqual([])
     expect((await at.servers()).map(({ uuid }) => uuid)).toContain(one?.uuid)
   })
@@ -181,7 +188,8 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
     expect(at.source.state()).toEqual(before)
     const builds = at.source.log.filter(({ path, body }) => path.endsWith('/build') && body !== null)
     expect(builds.length).toBeGreaterThanOrEqual(6)
-    for (const { body } of builds) expect(JSON.parse(body ?? '{}')).toMatchObject({ limits: { memory: 1024, swap: expect.any(Number) } })
+    for (const { body } of builds)
+      expect(JSON.parse(body ?? '{}')).toMatchObject({ limits: { memory: 1024, swap: expect.any(Number) } })
   })
 
   it('suspended servers come from their node, and stay suspended on both sides', async () => {
@@ -277,7 +285,9 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
     await running(at, jobId, 'transfer_files')
     await at.panel.client.call(cancelMigration, { params: { jobId }, body: { rollback: true } })
     const job = await at.in(jobId, ['cancelled'], PATIENCE_MS)
-    expect(job.steps.filter(({ action, status }) => action.startsWith('rollback_') && status !== 'completed')).toEqual([])
+    expect(job.steps.filter(({ action, status }) => action.startsWith('rollback_') && status !== 'completed')).toEqual(
+      [],
+    )
     expect(await counts()).toEqual(before)
   })
 
@@ -320,6 +330,23 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
     expect(job.report?.totals['server']).toMatchObject({ created: 1, updated: 1, unchanged: 2 })
     expect(job.report?.totals['files']).toMatchObject({ created: 1, updated: 1, unchanged: 2 })
     expect((await at.servers()).map(({ name }) => name)).toContain('server 2 renamed')
+  })
+
+  it('stored backups come too where that is asked for, with their dates', async () => {
+    const at = await opened(FEW)
+    const before = at.source.state()
+    const job = await ended(at, { options: { backups: 'copy' } })
+    expect({ status: job.status, failed: failedSteps(job) }).toEqual({ status: 'completed', failed: [] })
+    expect(job.report?.totals['backup']).toMatchObject({ read: 1, created: 1 })
+    const there = at.source.world.servers.find(({ id }) => id === 1)
+    const server = (await at.servers()).find(({ uuid }) => uuid === there?.uuid)
+    const backups = await at.panel.client.call(listBackups, { params: { serverId: server?.id ?? ('' as never) } })
+    expect(backups).toHaveLength(1)
+    expect(backups[0]).toMatchObject({ name: 'weekly-0', status: 'completed', createdAt: '2026-01-02T03:04:05.000Z' })
+    expect(at.source.state()).toEqual(before)
+    expect(failedSteps(await ended(at, { options: { backups: 'copy' } }))).toEqual([])
+    const again = await at.panel.client.call(listBackups, { params: { serverId: server?.id ?? ('' as never) } })
+    expect(again).toHaveLength(1)
   })
 
   it('what somebody has started here is not replaced without being asked', async () => {

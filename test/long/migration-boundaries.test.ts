@@ -3,15 +3,10 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
-import {
-  getMigration,
-  listTargetNodes,
-  type MigrationDetail,
-  startMigration,
-} from '../../src/shared/api/migration.ts'
+import { getMigration, listTargetNodes, type MigrationDetail, startMigration } from '../../src/shared/api/migration.ts'
+import { updateNode } from '../../src/shared/api/nodes.ts'
 import { listServers } from '../../src/shared/api/servers.ts'
 import type { MigrationId } from '../../src/shared/kernel/ids.ts'
-import { updateNode } from '../../src/shared/api/nodes.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { until } from '../e2e/wait.ts'
 import { sourceFlags } from '../migration-source/flags.ts'
@@ -26,8 +21,8 @@ afterEach(async () => {
 })
 
 async function enter(flags: string): Promise<MigrationId> {
-  ;[panel, source] = await Promise.all([SplitPanel.enter(), startSource(sourceFlags(flags))])
-  const [node] = await panel.client.call(listTargetNodes, {})
+  ;[panel, source] = await Promise.all([SplitPanel.enter(), startSource(sourceFlags(`${flags} --throttle 100000`))])
+  const [node] = await panel.client.call(listTargetNodes)
   const nodeId = node?.id ?? ('' as never)
   await panel.client.call(updateNode, { params: { nodeId }, body: { maxMemoryMb: 1_000_000 } })
   const { url, keys } = source
@@ -64,13 +59,20 @@ async function filesOf(folder: string): Promise<Record<string, string>> {
   const found = (await readdir(folder, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
   const hashes = found.map(async ({ parentPath, name }) => {
     const path = join(parentPath, name)
-    return [path.slice(folder.length + 1), createHash('sha256').update(await readFile(path)).digest('hex')] as const
+    return [
+      path.slice(folder.length + 1),
+      createHash('sha256')
+        .update(await readFile(path))
+        .digest('hex'),
+    ] as const
   })
   return Object.fromEntries((await Promise.all(hashes)).sort())
 }
 
 it('the daemon is killed at every boundary of a step in turn: it goes on, and nothing is there twice', async () => {
-  const jobId = await enter('--servers 2 --nodes 1 --suspended 1 --full-slots 1 --zero-slots 0 --files-per-server 2 --file-kb 8')
+  const jobId = await enter(
+    '--servers 2 --nodes 1 --suspended 1 --full-slots 1 --zero-slots 0 --files-per-server 2 --file-kb 8',
+  )
   const before = source.state()
   let kills = 0
   for (let mark = marks(await get(jobId)); ; kills++) {
@@ -92,34 +94,38 @@ it('the daemon is killed at every boundary of a step in turn: it goes on, and no
   await expectWhole(jobId, before)
 }, 1_200_000)
 
-it.each(['daemon', 'agent'] as const)('the %s is killed inside a transfer of each kind', async (party) => {
-  const jobId = await enter(
-    '--servers 2 --nodes 1 --suspended 1 --full-slots 0 --zero-slots 0 --files-per-server 4 --file-kb 512 --slow-bps 400000',
-  )
-  const before = source.state()
-  const killed = new Set<string>()
-  for (;;) {
-    const job = await get(jobId)
-    if (job.status === 'completed') break
-    expect(job.status).not.toBe('failed')
-    const busy = job.steps.find(
-      ({ action, status, stepId }) => action === 'transfer_files' && status === 'running' && !killed.has(stepId),
+it.each(['daemon', 'agent'] as const)(
+  'the %s is killed inside a transfer of each kind',
+  async (party) => {
+    const jobId = await enter(
+      '--servers 2 --nodes 1 --suspended 1 --full-slots 0 --zero-slots 0 --files-per-server 4 --file-kb 512 --slow-bps 400000',
     )
-    if (busy === undefined) {
-      await new Promise((resolve) => setTimeout(resolve, 100))
-      continue
+    const before = source.state()
+    const killed = new Set<string>()
+    for (;;) {
+      const job = await get(jobId)
+      if (job.status === 'completed') break
+      expect(job.status).not.toBe('failed')
+      const busy = job.steps.find(
+        ({ action, status, stepId }) => action === 'transfer_files' && status === 'running' && !killed.has(stepId),
+      )
+      if (busy === undefined) {
+        await new Promise((resolve) => setTimeout(resolve, 100))
+        continue
+      }
+      killed.add(busy.stepId)
+      await new Promise((resolve) => setTimeout(resolve, 1000))
+      if (party === 'daemon') {
+        await panel.killDaemon()
+        await panel.startDaemon()
+      } else {
+        await panel.killAgent()
+        await panel.startAgent()
+      }
+      await panel.online()
     }
-    killed.add(busy.stepId)
-    await new Promise((resolve) => setTimeout(resolve, 1000))
-    if (party === 'daemon') {
-      await panel.killDaemon()
-      await panel.startDaemon()
-    } else {
-      await panel.killAgent()
-      await panel.startAgent()
-    }
-    await panel.online()
-  }
-  expect(killed.size).toBe(2)
-  await expectWhole(jobId, before)
-}, 600_000)
+    expect(killed.size).toBe(2)
+    await expectWhole(jobId, before)
+  },
+  600_000,
+)

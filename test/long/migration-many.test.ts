@@ -26,7 +26,7 @@ it('two hundred servers with a gibibyte come past a throttle, in little memory a
       '--plain --servers 200 --nodes 4 --users 40 --suspended 4 --full-slots 4 --zero-slots 4 --files-per-server 5 --file-kb 1024 --throttle 240 --throttle-window 5',
     ),
   ])
-  const [node] = await panel.client.call(listTargetNodes, {})
+  const [node] = await panel.client.call(listTargetNodes)
   const nodeId = node?.id ?? ('' as never)
   await panel.client.call(updateNode, { params: { nodeId }, body: { maxMemoryMb: 1_000_000, maxCpuCores: 1000 } })
   const { url, keys } = source

@@ -41,15 +41,25 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'client',
     patterns: [String.raw`/^[\x21-\x7e]{8,512}$/`, 'z.url({protocol:/^https?$/})', '/^[0-9a-f]{64}$/'],
   },
-  'src/daemon/features/operations/migration/steps/fetch-archive.ts': { sees: 'remote host', patterns: ['/^\\[|\\]$/g'] },
+  'src/daemon/features/operations/migration/steps/fetch-archive.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^\[|\]$/g`],
+  },
   'src/daemon/features/operations/migration/steps/import-backup.ts': {
     sees: 'remote host',
     patterns: ['/[^A-Za-z0-9._-]+/g'],
   },
-  'src/daemon/features/operations/migration/steps/import-schedule.ts': { sees: 'remote host', patterns: ['/\\r?\\n/'] },
+  'src/daemon/features/operations/migration/steps/import-schedule.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/\r?\n/`],
+  },
+  'src/daemon/features/operations/migration/plan/fitting-name.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/[/\\<>\ufffd]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu`],
+  },
   'src/daemon/features/operations/migration/steps/import-template.ts': {
     sees: 'remote host',
-    patterns: ['/^\\w{1,191}$/'],
+    patterns: [String.raw`/^\w{1,191}$/`],
   },
   'src/daemon/features/operations/migration/steps/tar-of-tree.ts': {
     sees: 'remote host',

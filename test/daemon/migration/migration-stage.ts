@@ -26,8 +26,16 @@ export class MigrationStage {
   static async open({
     source = {},
     panel = {},
-  }: { readonly source?: SourceOptions; readonly panel?: PanelOptions } = {}): Promise<MigrationStage> {
-    const [simulator, daemon] = await Promise.all([startSource(source), startPanel({ agent: true, ...panel })])
+  }: {
+    readonly source?: SourceOptions
+    readonly panel?: PanelOptions
+  } = {}): Promise<MigrationStage> {
+    // A test asks more in a minute than a source allows; those that are about that say so.
+    const faults = { throttle: 100_000, ...source.faults }
+    const [simulator, daemon] = await Promise.all([
+      startSource({ ...source, faults }),
+      startPanel({ agent: true, ...panel }),
+    ])
     const stage = new MigrationStage(daemon, simulator)
     await stage.online()
     await daemon.client.call(updateNode, {
@@ -64,7 +72,14 @@ export class MigrationStage {
     const nodes = this.source.world.nodes.map(({ id }) => [String(id), nodeId])
     const options = { conflicts: { port: 'remap' }, runtimes: ['process'], ...(given as object) }
     const { url, keys } = this.source
-    return { url, key: keys.application, clientApiKey: keys.account, nodeMappings: Object.fromEntries(nodes), options, ...rest }
+    return {
+      url,
+      key: keys.application,
+      clientApiKey: keys.account,
+      nodeMappings: Object.fromEntries(nodes),
+      options,
+      ...rest,
+    }
   }
 
   async start(more: StartBody = {}): Promise<MigrationId> {
@@ -105,7 +120,9 @@ export class MigrationStage {
     const files = found.filter((entry) => entry.isFile())
     const hashes = files.map(async ({ parentPath, name }) => {
       const path = join(parentPath, name)
-      const sha256 = createHash('sha256').update(await readFile(path)).digest('hex')
+      const sha256 = createHash('sha256')
+        .update(await readFile(path))
+        .digest('hex')
       return [path.slice(folder.length + 1), sha256] as const
     })
     return Object.fromEntries((await Promise.all(hashes)).sort())
@@ -114,7 +131,11 @@ export class MigrationStage {
   /** The same of the source, by the server's uuid. */
   manifestOf(uuid: string): Record<string, string> {
     const files = this.source.manifest()[uuid] ?? {}
-    return Object.fromEntries(Object.entries(files).map(([path, { sha256 }]) => [path, sha256] as const).sort())
+    return Object.fromEntries(
+      Object.entries(files)
+        .map(([path, { sha256 }]) => [path, sha256] as const)
+        .sort(),
+    )
   }
 }
 

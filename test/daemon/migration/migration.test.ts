@@ -10,12 +10,11 @@ import {
   startMigration,
   testMigration,
 } from '../../../src/shared/api/migration.ts'
-import { getServer } from '../../../src/shared/api/servers.ts'
 import { listTasks } from '../../../src/shared/api/schedules.ts'
 import type { MigrationId, MigrationStepId } from '../../../src/shared/kernel/ids.ts'
 import { ConsoleReader } from '../console-reader.ts'
 import { refusal } from '../place-panel.ts'
-import { failedSteps, MigrationStage } from './migration-stage.ts'
+import { failedSteps, MigrationStage, type StartBody } from './migration-stage.ts'
 
 let stage: MigrationStage
 let events: ConsoleReader
@@ -40,7 +39,7 @@ const seen = (type: string, jobId: MigrationId) => events.of(type).filter(({ dat
 describe('a migration', () => {
   it('is refused before anything is written or asked', async () => {
     const { client, nodeId } = stage.panel
-    const start = (body: object) => refusal(client.call(startMigration, { body: stage.body(body) as never }))
+    const start = (body: StartBody) => refusal(client.call(startMigration, { body: stage.body(body) as never }))
     const before = stage.source.log.length
     expect(await start({ nodeMappings: {} })).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.nodeMappings'] })
     expect(await start({ scope: 'server' })).toMatchObject({ fields: ['body.serverMappings'] })
@@ -51,7 +50,7 @@ describe('a migration', () => {
     expect(await start({ verifyOf: 'mig_01aaaaaaaaaaaaaaaaaaaaaaaa' })).toMatchObject({ code: 'MIGRATION_NOT_FOUND' })
     expect(await client.call(listMigrations, {})).toEqual([])
     expect(stage.source.log.length).toBe(before)
-    const nodes = await client.call(listTargetNodes, {})
+    const nodes = await client.call(listTargetNodes)
     expect(nodes.find(({ id }) => id === nodeId)).toMatchObject({ isOnline: true, serverCount: 0 })
   })
 
@@ -99,8 +98,6 @@ describe('a migration', () => {
       expect(status).toBe('stopped')
       const row = stage.source.world.servers.find((one) => one.uuid === uuid)
       const owner = stage.source.world.users.find((user) => user.id === row?.ownerId)
-      const detail = await stage.panel.client.call(getServer, { params: { serverId: id } })
-      expect(detail.owner?.id ?? ownerId).toBe(ownerId)
       expect(await ownerMail(ownerId)).toBe(owner?.email.toLowerCase())
       const tasks = await stage.panel.client.call(listTasks, { params: { serverId: id } })
       const nightly = tasks.find(({ name }) => name === 'nightly')
@@ -129,7 +126,9 @@ describe('a migration', () => {
     const before = writes()
     const same = await stage.moved()
     expect(failedSteps(same)).toEqual([])
-    const work = same.steps.filter(({ status, action }) => status === 'completed' && /^import|^transfer|^place/.test(action))
+    const work = same.steps.filter(
+      ({ status, action }) => status === 'completed' && /^import|^transfer|^place/.test(action),
+    )
     expect(work).toEqual([])
     expect(writes()).toBe(before)
     const verified = await stage.moved({ verifyOf: same.jobId })
@@ -157,7 +156,9 @@ describe('a migration', () => {
       code: 'MIGRATION_IN_PROGRESS',
       meta: { jobId },
     })
-    expect(await refusal(client.call(resumeMigration, { params, body: {} }))).toMatchObject({ code: 'VALIDATION_ERROR' })
+    expect(await refusal(client.call(resumeMigration, { params, body: {} }))).toMatchObject({
+      code: 'VALIDATION_ERROR',
+    })
     await client.call(pauseMigration, { params })
     await stage.in(jobId, ['paused'])
     expect((await client.call(pauseMigration, { params })).status).toBe('paused')

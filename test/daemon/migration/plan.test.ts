@@ -40,7 +40,8 @@ const node = (id: string) => ({
 /** Ids of nodes and servers are the same numbers on purpose. */
 const source: SourceSnapshot = {
   flavor: 'pterodactyl',
-  fingerprint: 'fp', isDirectory: false,
+  fingerprint: 'fp',
+  isDirectory: false,
   locations: [{ id: '1', name: 'eu', description: '' }],
   nests: [{ id: '1', uuid: null, name: 'Games', description: '' }],
   eggs: [{ id: '1', uuid: null, nestId: '1', name: 'Game', mustExist: false, document: { name: 'Game' } }],
@@ -71,13 +72,26 @@ const target: TargetState = {
     [
       'node_a',
       {
-        ...{ id: 'node_a', name: 'a', locationId: 'loc_a', defaultIp: '10.0.0.1', maxCpuCores: 4 },
+        ...{
+          id: 'node_a',
+          name: 'a',
+          locationId: 'loc_a',
+          defaultIp: '10.0.0.1',
+          maxCpuCores: 4,
+          runtimes: ['docker'],
+        },
         ...{ freeMemoryMb: 4096, takenPorts: new Set<string>() },
       },
     ],
   ]),
   ...{ locations: new Map([['eu', 'loc_a']]), nests: new Map(), templates: new Map(), users: new Map() },
-  ...{ usernames: new Map<string, string>(), withoutPassword: new Set<string>(), servers: new Map(), databaseHosts: new Map(), brought: new Map() },
+  ...{
+    usernames: new Map<string, string>(),
+    withoutPassword: new Set<string>(),
+    servers: new Map(),
+    databaseHosts: new Map(),
+    brought: new Map(),
+  },
 }
 
 const createdAt = isoTime(Date.parse('2026-01-01T00:00:00Z'))

@@ -5,7 +5,7 @@ import type { Tx } from '../../../db/db.ts'
 import type { MigrationDeps } from './deps.ts'
 import { afterJobEvent, type JobEvent } from './job-states.ts'
 import { forgetKeysInTime } from './keys-job.ts'
-import { countSteps, findJob, findStep, type MigrationRow, type MigrationStepRow } from './rows.ts'
+import { countSteps, findJob, findStep, JOB_COLUMNS, type MigrationRow, type MigrationStepRow } from './rows.ts'
 import { afterStepEvent, type StepEvent } from './step-states.ts'
 
 /** Further columns that change with a status. */
@@ -17,15 +17,13 @@ type JobChange = Partial<
     | 'outcome'
     | 'keys'
     | 'keysUntil'
-    | 'plan'
     | 'planHash'
-    | 'report'
     | 'sourceFp'
     | 'sourceKind'
     | 'sourceVersion'
     | 'rollback'
   >
->
+> & { readonly plan?: string }
 type StepChange = Partial<
   Pick<
     MigrationStepRow,
@@ -64,7 +62,7 @@ export async function changeJob(
       updatedAt: tx.now,
     })
     .where('id', '=', jobId)
-    .returningAll()
+    .returning(JOB_COLUMNS)
     .executeTakeFirstOrThrow()
   if (changed.keysUntil !== null) await forgetKeysInTime(tx, { jobs })
   if (status !== row.status) await announceJob(tx, bus, { from: row.status, row: changed })
@@ -103,7 +101,9 @@ export async function changeStep(
     .set({
       ...after,
       ...(event === 'begin' ? { startedAt: tx.now, error: null, errorCode: null, notBefore: null } : {}),
-      ...(event === 'retry' || event === 'repeat' ? { error: null, errorCode: null, reason: null, notBefore: null, startedAt: null } : {}),
+      ...(event === 'retry' || event === 'repeat'
+        ? { error: null, errorCode: null, reason: null, notBefore: null, startedAt: null }
+        : {}),
       completedAt: hasEnded ? tx.now : null,
       ...set,
       updatedAt: tx.now,

@@ -1,11 +1,10 @@
-import { z } from 'zod'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { changeJob, changeStep } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
 import { MigrationConfig } from './migration-config.ts'
 import { planRollback } from './rollback.ts'
-import { busyLanes, countSteps, findJob, lostSteps, type MigrationStepRow, readySteps, waitingSteps } from './rows.ts'
+import { busyLanes, countSteps, findJob, lostSteps, type QueuedStep, readySteps, waitingSteps } from './rows.ts'
 import { MIGRATION_STEP } from './step-job-type.ts'
 import { NEED_LOST } from './step-states.ts'
 import { CLEANUP, REPORT } from './steps/source-changes.ts'
@@ -59,12 +58,12 @@ export async function dispatch(tx: Tx, deps: MigrationDeps, jobId: string): Prom
 }
 
 /** How many steps further are looked at where the first ones wait for their lanes. */
-const LOOK_AHEAD = 200
+const LOOK_AHEAD = 40
 /** Of each kind of lane so many are busy at a time. */
 const MOST_OF_A_KIND = 2
 
 /** Those whose lane is free, in their order: one at a time in each, and few of each kind. */
-function withinLanes(steps: readonly MigrationStepRow[], busy: readonly string[]): MigrationStepRow[] {
+function withinLanes(steps: readonly QueuedStep[], busy: readonly string[]): QueuedStep[] {
   const taken = new Set(busy)
   const kinds = new Map<string, number>()
   const count = (lane: string): void => {
@@ -72,9 +71,8 @@ function withinLanes(steps: readonly MigrationStepRow[], busy: readonly string[]
     kinds.set(kind, (kinds.get(kind) ?? 0) + 1)
   }
   for (const lane of busy) count(lane)
-  return steps.filter((step) => {
-    const { lane } = parseJson(Laned, step.input)
-    if (lane === undefined) return true
+  return steps.filter(({ lane }) => {
+    if (lane === null) return true
     const [kind = ''] = lane.split(' ')
     if (taken.has(lane) || (kinds.get(kind) ?? 0) >= MOST_OF_A_KIND) return false
     taken.add(lane)
@@ -82,8 +80,6 @@ function withinLanes(steps: readonly MigrationStepRow[], busy: readonly string[]
     return true
   })
 }
-
-const Laned = z.looseObject({ lane: z.string().optional() })
 
 /** What has not begun when it is cancelled never does, but for what puts the source back and what says how far it came. */
 async function leaveOut(tx: Tx, deps: MigrationDeps, jobId: string): Promise<void> {

@@ -31,7 +31,9 @@ export function registerKeys(jobs: Jobs, deps: Pick<MigrationDeps, 'clock'>): vo
               .where('keysUntil', '<=', tx.now)
               .execute()
             const next = await nextOf(tx)
-            return next === undefined ? undefined : { after: { kind: 'again', atMs: Math.max(next, deps.clock.nowMs()) } }
+            return next === undefined
+              ? undefined
+              : { after: { kind: 'again', atMs: Math.max(next, deps.clock.nowMs()) } }
           }),
       },
     },

@@ -4,10 +4,17 @@ import type { MigrationRow } from './rows.ts'
 import type { Source } from './source/source.ts'
 import { openAccess } from './source-keys.ts'
 
+interface OpenSource {
+  readonly keys: string
+  readonly source: Promise<Source>
+  /** How much of being throttled was reported. */
+  saidMs: number
+}
+
 /** One open source per migration, so that all of its steps share what the source lets one ask. */
 export class OpenSources {
   readonly #deps: Pick<MigrationDeps, 'vault' | 'openSource'>
-  readonly #open = new Map<string, { readonly keys: string; readonly source: Promise<Source> }>()
+  readonly #open = new Map<string, OpenSource>()
   readonly #closing = new AbortController()
 
   constructor(deps: Pick<MigrationDeps, 'vault' | 'openSource'>) {
@@ -23,9 +30,19 @@ export class OpenSources {
     if (open?.keys === keys) return open.source
     if (open !== undefined) await this.end(job.id)
     const source = this.#deps.openSource(openAccess(this.#deps.vault, job), this.#closing.signal)
-    this.#open.set(job.id, { keys, source })
+    this.#open.set(job.id, { keys, source, saidMs: 0 })
     source.catch(() => this.#open.delete(job.id)) // whoever awaits it gets the reason
     return source
+  }
+
+  /** For how long a source has asked to be left alone since this was asked last. */
+  async throttledMs(jobId: string): Promise<number> {
+    const open = this.#open.get(jobId)
+    const source = await open?.source.catch(() => undefined) // whoever uses it hears why it did not open
+    if (open === undefined || source === undefined) return 0
+    const ms = source.usage.throttledMs - open.saidMs
+    open.saidMs += ms
+    return ms
   }
 
   /** Closes that of a migration that has ended. */

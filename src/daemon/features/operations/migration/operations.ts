@@ -236,7 +236,8 @@ async function retryWithDependants(
   { jobId, stepId }: { readonly jobId: string; readonly stepId: string },
 ): Promise<void> {
   const step = await findStep(tx.q, jobId, stepId)
-  if (step?.status !== 'pending' && (await changeStep(tx, deps, { jobId, stepId, event: 'retry' })) === undefined) return
+  if (step?.status !== 'pending' && (await changeStep(tx, deps, { jobId, stepId, event: 'retry' })) === undefined)
+    return
   const dependants = await tx.q
     .selectFrom('migrationStep')
     .select('id')

@@ -2,7 +2,8 @@ import { z } from 'zod'
 import type { MigrationPlan } from '../../../../shared/api/migration.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { parseJson } from '../../../db/json.ts'
-import { defineJob } from '../../../jobs/job-type.ts'
+import type { Tx } from '../../../db/db.ts'
+import { defineJob, type StepEnd } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import { changeJob } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
@@ -13,7 +14,7 @@ import { comparing } from './plan/comparison.ts'
 import { type BuiltPlan, buildPlan } from './plan/plan.ts'
 import { readSnapshot } from './read-snapshot.ts'
 import { readTarget } from './read-target.ts'
-import { findJob, insertSteps, type MigrationRow } from './rows.ts'
+import { findJob, insertSteps, type MigrationRow, skippedSteps } from './rows.ts'
 import { SourceFailure } from './source/source.ts'
 
 const MOST_RESTARTS = 10_000
@@ -45,14 +46,14 @@ export function registerPlans(
         attempts: MOST_RESTARTS,
         timeoutMs: 6 * 3_600_000,
         retryable: false,
-        prepare: async (tx, { input: { jobId } }) => {
-          await changeJob(tx, deps, { jobId, event: 'taken' })
-          return {}
-        },
         run: async ({ job: { input }, signal }) => {
           const { jobId } = input
-          const job = await findJob(deps.db.read, jobId)
-          if (job?.status !== 'validating') return undefined
+          const job = await deps.db.write(async (tx) => {
+            await changeJob(tx, deps, { jobId, event: 'taken' })
+            return findJob(tx.q, jobId)
+          })
+          // It may have been resumed since; while this job is open no other one is added for it.
+          if (job?.status !== 'validating') return async (tx) => planAgain(tx, jobId)
           const made = await planned(deps, { job, signal })
           return async (tx) => {
             if (made.kind === 'refused') {
@@ -93,6 +94,11 @@ export function registerPlans(
   })
 }
 
+async function planAgain(tx: Tx, jobId: string): Promise<StepEnd<Record<string, never>> | undefined> {
+  const job = await findJob(tx.q, jobId)
+  return job?.status === 'pending' ? { after: { kind: 'again', atMs: undefined } } : undefined
+}
+
 type Made =
   | { readonly kind: 'refused'; readonly error: string; readonly errorCode: string }
   | {
@@ -120,7 +126,8 @@ async function planned(
     const target = await readTarget(deps.db.read, { sourceFp: source.fingerprint, nodeIds })
     const request = { scope, nodeMappings, serverMappings, phases: config.phases, options }
     const whole = buildPlan(snapshot, target, { request, createdAt: job.createdAt })
-    const built = config.verifyOf === null ? whole : comparing(whole, config.verifyOf)
+    const { verifyOf: ofJob } = config
+    const built = ofJob === null ? whole : comparing(whole, { ofJob, left: await skippedSteps(deps.db.read, ofJob) })
     const set = { sourceFp: source.fingerprint, sourceKind: source.flavor, sourceVersion: probe.version }
     return { kind: 'made', built, set }
   } catch (error) {
@@ -130,7 +137,11 @@ async function planned(
     }
     if (error instanceof PanelError) return { kind: 'refused', error: error.message, errorCode: error.code }
     deps.log.error({ err: error, jobId: job.id }, 'cannot make the plan of a migration')
-    return { kind: 'refused', error: 'The plan could not be made; the log of the panel has the reason', errorCode: 'INTERNAL_ERROR' }
+    return {
+      kind: 'refused',
+      error: 'The plan could not be made; the log of the panel has the reason',
+      errorCode: 'INTERNAL_ERROR',
+    }
   }
 }
 

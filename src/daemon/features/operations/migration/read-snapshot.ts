@@ -1,6 +1,6 @@
 import type { ServerBelongings, SourceSnapshot } from './plan/state.ts'
-import type { SourceList, SourceServer, UnreadableItem } from './source/model.ts'
-import type { Source } from './source/source.ts'
+import type { SourceKind, SourceList, SourceServer, UnreadableItem } from './source/model.ts'
+import { type Source, SourceFailure } from './source/source.ts'
 
 /** How many servers are asked about at a time; the source's own throttle holds beside it. */
 const AT_A_TIME = 4
@@ -15,6 +15,17 @@ export async function readSnapshot(
     const read = await list
     unreadable.push(...read.unreadable)
     return read.items
+  }
+  /** What the source shows of a server that may be used, and of no other: that is reported, and the server comes without it. */
+  const ofServer = async <T>(server: SourceServer, kind: SourceKind, list: Promise<SourceList<T>>) => {
+    try {
+      return await items(list)
+    } catch (error) {
+      if (!(error instanceof SourceFailure) || error.problem !== 'state') throw error
+      const reason = `${error.message}; when it may be used there, another run brings them`
+      unreadable.push({ kind, id: `${kind}s of ${server.id}`, name: `${kind}s of ${server.name}`, reason })
+      return []
+    }
   }
   const locations = await items(source.locations(signal))
   const nests = await items(source.nests(signal))
@@ -31,10 +42,10 @@ export async function readSnapshot(
     for (const server of next) {
       const databases = await items(source.databases(server, signal))
       perServer.set(server.id, {
-        subusers: server.subusers ?? (await items(source.subusers(server, signal))),
+        subusers: server.subusers ?? (await ofServer(server, 'subuser', source.subusers(server, signal))),
         databases: databases.map(({ password: _secret, ...database }) => database),
-        schedules: await items(source.schedules(server, signal)),
-        backups: await items(source.backups(server, signal)),
+        schedules: await ofServer(server, 'schedule', source.schedules(server, signal)),
+        backups: await ofServer(server, 'backup', source.backups(server, signal)),
       })
     }
   }

@@ -88,7 +88,12 @@ async function broughtOf(q: Queries, sourceFp: string): Promise<Map<string, Brou
   return new Map(
     rows.map(({ sourceType, sourceId, targetType, targetId, contentHash: hash, created }) => [
       `${sourceType} ${sourceId}`,
-      { targetId, contentHash: hash, isThere: there[targetType]?.has(targetId.split(' ')[0] ?? '') ?? false, created: created === 1 },
+      {
+        targetId,
+        contentHash: hash,
+        isThere: there[targetType]?.has(targetId.split(' ')[0] ?? '') ?? false,
+        created: created === 1,
+      },
     ]),
   )
 }

@@ -27,12 +27,15 @@ export async function planRollback(tx: Tx, { id: jobId, sourceFp }: MigrationRow
     .orderBy('id', 'desc')
     .execute()
   const servers = new Set(made.flatMap(({ targetType, targetId }) => (targetType === 'server' ? [targetId] : [])))
+  const schedules = await tx.q.selectFrom('schedule').select(['id', 'serverId']).execute()
+  const databases = await tx.q.selectFrom('serverDatabase').select(['id', 'serverId']).execute()
+  const serverOf = new Map([...schedules, ...databases].map(({ id, serverId }) => [id, serverId]))
   const steps: PlannedStep[] = []
   for (const type of ORDER) {
     for (const { id, sourceType, sourceId, targetType, targetId } of made) {
       if (targetType !== type) continue
       // It goes with its server.
-      if (type === 'access' && servers.has(targetId.split('/')[0] ?? '')) continue
+      if (servers.has(type === 'access' ? (targetId.split('/')[0] ?? '') : (serverOf.get(targetId) ?? ''))) continue
       const action = `rollback_${type}`
       const last = steps.at(-1)
       steps.push({

@@ -9,9 +9,17 @@ import type { Queries, Tx } from '../../../db/db.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
 import type { PlannedStep } from './plan/plan.ts'
+import { NEED_LOST } from './step-states.ts'
+
+/** All of a migration but its plan and its report, which are large and looked at by few. */
+export const JOB_COLUMNS = [
+  ...(['seq', 'id', 'status', 'active', 'requested', 'rollback', 'outcome', 'sourceKind', 'sourceUrl'] as const),
+  ...(['sourceVersion', 'sourceFp', 'config', 'keys', 'keysUntil', 'planHash', 'currentPhase', 'error'] as const),
+  ...(['errorCode', 'createdBy', 'startedAt', 'completedAt', 'createdAt', 'updatedAt'] as const),
+] as const
 
 /** A migration, and a step of one, as they are stored. */
-export type MigrationRow = Selectable<Schema['migrationJob']>
+export type MigrationRow = Pick<Selectable<Schema['migrationJob']>, (typeof JOB_COLUMNS)[number]>
 export type MigrationStepRow = Selectable<Schema['migrationStep']>
 
 /** One page of migrations, newest first. */
@@ -19,14 +27,22 @@ export async function listJobs(
   q: Queries,
   { status, ...query }: { status?: MigrationJobStatus | undefined; page: number; limit: number },
 ): Promise<{ readonly rows: MigrationRow[]; readonly total: number }> {
-  let matching = q.selectFrom('migrationJob').selectAll()
+  let matching = q.selectFrom('migrationJob').select(JOB_COLUMNS)
   if (status !== undefined) matching = matching.where('status', '=', status)
   const rows = await matching.orderBy('seq', 'desc').limit(query.limit).offset(offsetOf(query)).execute()
   return { rows, total: await totalOf(q, matching, { query, found: rows.length }) }
 }
 
 export async function findJob(q: Queries, id: string): Promise<MigrationRow | undefined> {
-  return q.selectFrom('migrationJob').selectAll().where('id', '=', id).executeTakeFirst()
+  return q.selectFrom('migrationJob').select(JOB_COLUMNS).where('id', '=', id).executeTakeFirst()
+}
+
+/** What a migration is going to do, and what has become of it, as JSON. */
+export async function findPapers(
+  q: Queries,
+  id: string,
+): Promise<{ readonly plan: string | null; readonly report: string | null } | undefined> {
+  return q.selectFrom('migrationJob').select(['plan', 'report']).where('id', '=', id).executeTakeFirst()
 }
 
 /** The one that keeps another one from starting. */
@@ -37,7 +53,7 @@ export async function findOpenJob(
   const open: MigrationJobStatus[] = ['pending', 'validating', 'running', ...(allowPaused ? [] : ['paused' as const])]
   return q
     .selectFrom('migrationJob')
-    .selectAll()
+    .select(JOB_COLUMNS)
     .where('status', 'in', open)
     .where('id', '!=', exceptId ?? '')
     .orderBy('seq')
@@ -71,19 +87,27 @@ const AT_A_TIME = 200
 
 /** Writes all steps of a plan before any of them begins, behind those that there are. */
 export async function insertSteps(tx: Tx, jobId: string, steps: readonly PlannedStep[], lastSeq = 0): Promise<void> {
-  const rows = steps.map(({ id, phase, action, name, sourceType, sourceId, targetId, skipped, failed, input }, index) => ({
-    ...{ jobId, id, seq: lastSeq + index + 1, phase, action, name, sourceType, sourceId, targetId },
-    status: statusOf(skipped, failed),
-    reason: skipped,
-    ...{ error: failed?.text ?? null, errorCode: failed?.code ?? null, retryable: failed === undefined ? 1 : 0 } as const,
-    input: JSON.stringify(input),
-    completedAt: statusOf(skipped, failed) === 'pending' ? null : tx.now,
-    updatedAt: tx.now,
-  }))
+  const rows = steps.map(
+    ({ id, phase, action, name, sourceType, sourceId, targetId, skipped, failed, input }, index) => ({
+      ...{ jobId, id, seq: lastSeq + index + 1, phase, action, name, sourceType, sourceId, targetId },
+      status: statusOf(skipped, failed),
+      reason: skipped,
+      ...({
+        error: failed?.text ?? null,
+        errorCode: failed?.code ?? null,
+        retryable: failed === undefined ? 1 : 0,
+      } as const),
+      input: JSON.stringify(input),
+      completedAt: statusOf(skipped, failed) === 'pending' ? null : tx.now,
+      updatedAt: tx.now,
+    }),
+  )
   for (const some of chunks(rows)) await tx.q.insertInto('migrationStep').values(some).execute()
   const needs = steps.flatMap(({ id: stepId, needs: done, follows }) => [
     ...done.map((needsId) => ({ jobId, stepId, needsId, metBy: 'done' as const })),
-    ...follows.flatMap((needsId) => (done.includes(needsId) ? [] : [{ jobId, stepId, needsId, metBy: 'end' as const }])),
+    ...follows.flatMap((needsId) =>
+      done.includes(needsId) ? [] : [{ jobId, stepId, needsId, metBy: 'end' as const }],
+    ),
   ])
   for (const some of chunks(needs)) await tx.q.insertInto('migrationStepNeed').values(some).execute()
 }
@@ -94,7 +118,9 @@ function statusOf(skipped: string | null, failed: PlannedStep['failed']): 'pendi
 }
 
 function chunks<T>(all: readonly T[]): T[][] {
-  return Array.from({ length: Math.ceil(all.length / AT_A_TIME) }, (_, at) => all.slice(at * AT_A_TIME, (at + 1) * AT_A_TIME))
+  return Array.from({ length: Math.ceil(all.length / AT_A_TIME) }, (_, at) =>
+    all.slice(at * AT_A_TIME, (at + 1) * AT_A_TIME),
+  )
 }
 
 /** How many steps of a migration stand where. */
@@ -120,14 +146,18 @@ export async function countSteps(
   }
 }
 
+/** A step as it is queued. `lane`: steps that share one go one after the other. */
+export type QueuedStep = Pick<MigrationStepRow, 'id' | 'name' | 'notBefore'> & { readonly lane: string | null }
+
 /**
  * Pending steps whose needs are all met and whose time has come, in their order. A need is met by a step that is completed, or was
  * skipped because its thing is there already.
  */
-export async function readySteps(tx: Tx, jobId: string, limit: number): Promise<MigrationStepRow[]> {
+export async function readySteps(tx: Tx, jobId: string, limit: number): Promise<QueuedStep[]> {
   return tx.q
     .selectFrom('migrationStep as step')
-    .selectAll('step')
+    .select(['step.id', 'step.name', 'step.notBefore'])
+    .select(sql<string | null>`json_extract(step.input, '$.lane')`.as('lane'))
     .where('step.jobId', '=', jobId)
     .where('step.status', '=', 'pending')
     .where((on) => on.or([on('step.notBefore', 'is', null), on('step.notBefore', '<=', tx.now)]))
@@ -144,10 +174,13 @@ export async function readySteps(tx: Tx, jobId: string, limit: number): Promise<
 }
 
 /** Pending steps that wait for a further attempt. */
-export async function waitingSteps(tx: Tx, jobId: string): Promise<MigrationStepRow[]> {
+export async function waitingSteps(
+  tx: Tx,
+  jobId: string,
+): Promise<Pick<MigrationStepRow, 'id' | 'name' | 'notBefore'>[]> {
   return tx.q
     .selectFrom('migrationStep')
-    .selectAll()
+    .select(['id', 'name', 'notBefore'])
     .where('jobId', '=', jobId)
     .where('status', '=', 'pending')
     .where('notBefore', '>', tx.now)
@@ -194,4 +227,16 @@ export async function busyLanes(tx: Tx, jobId: string): Promise<string[]> {
     .where('status', '=', 'running')
     .execute()
   return rows.flatMap(({ lane }) => lane ?? [])
+}
+
+/** Why steps of a migration were left out, by their ids; not those that were for the sake of others. */
+export async function skippedSteps(q: Queries, jobId: string): Promise<Map<string, string>> {
+  const rows = await q
+    .selectFrom('migrationStep')
+    .select(['id', 'reason'])
+    .where('jobId', '=', jobId)
+    .where('status', '=', 'skipped')
+    .where('reason', 'not like', `${NEED_LOST}%`)
+    .execute()
+  return new Map(rows.map(({ id, reason }) => [id, reason ?? '']))
 }

@@ -126,8 +126,10 @@ async function attempted(deps: StepDeps, of: Attempted): Promise<After | undefin
     work = workOf(deps, of)
     if (isStopped(job, step)) throw new Interrupted()
     const write = await work.run()
+    const waitSeconds = Math.round((await deps.sources.throttledMs(jobId)) / 1000)
     await deps.db.write(async (tx) => {
       await finish(tx, deps, { job, step, result: await write(tx) })
+      if (waitSeconds > 0) await deps.bus.append(tx, { type: 'migration_throttled', data: { jobId, waitSeconds } })
       await dispatch(tx, deps, jobId)
     })
     return undefined
@@ -141,7 +143,12 @@ async function attempted(deps: StepDeps, of: Attempted): Promise<After | undefin
       })
     }
     return deps.db.write(async (tx) => {
-      const atMs = await fail(tx, deps, { job, step, error, isInterrupted: signal.aborted || error instanceof Interrupted })
+      const atMs = await fail(tx, deps, {
+        job,
+        step,
+        error,
+        isInterrupted: signal.aborted || error instanceof Interrupted,
+      })
       await dispatch(tx, deps, jobId)
       return atMs === undefined ? undefined : { kind: 'again', atMs }
     })
@@ -250,7 +257,12 @@ async function fail(
     const atMs = nowMs + (afterMs ?? 60_000)
     if (atMs - waitingSinceMs <= MOST_WAITING_MS) {
       const checkpoint = JSON.stringify({ ...before, waitingSinceMs })
-      await changeStep(tx, deps, { jobId, stepId, event: 'wait', set: { ...set, checkpoint, notBefore: isoTime(atMs) } })
+      await changeStep(tx, deps, {
+        jobId,
+        stepId,
+        event: 'wait',
+        set: { ...set, checkpoint, notBefore: isoTime(atMs) },
+      })
       const waitSeconds = Math.ceil((atMs - nowMs) / 1000)
       await deps.bus.append(tx, { type: 'migration_throttled', data: { jobId: job.id, waitSeconds } })
       return atMs

@@ -9,7 +9,7 @@ import {
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { MigrationConfig } from './migration-config.ts'
-import { countSteps, listSteps, type MigrationRow, type MigrationStepRow } from './rows.ts'
+import { countSteps, findPapers, listSteps, type MigrationRow, type MigrationStepRow } from './rows.ts'
 
 const Metadata = z.record(z.string(), z.unknown())
 const MOST_STEPS = 1000
@@ -30,11 +30,12 @@ export async function toJob(q: Queries, row: MigrationRow): Promise<z.input<type
 /** The same with plan, report and the first steps. */
 export async function toDetail(q: Queries, row: MigrationRow): Promise<z.input<typeof MigrationDetail>> {
   const { rows } = await listSteps(q, { jobId: row.id, page: 1, limit: MOST_STEPS })
+  const papers = await findPapers(q, row.id)
   return {
     ...(await toJob(q, row)),
     steps: rows.map(toStep),
-    plan: row.plan === null ? null : parseJson(MigrationPlan, row.plan),
-    report: row.report === null ? null : parseJson(MigrationReport, row.report),
+    plan: papers?.plan == null ? null : parseJson(MigrationPlan, papers.plan),
+    report: papers?.report == null ? null : parseJson(MigrationReport, papers.report),
   }
 }
 

@@ -195,7 +195,13 @@ class Planner {
     this.#warnings.push(`${kind} ${name ?? id ?? 'of unknown id'} cannot be read: ${reason}`)
     if (phase === undefined || !this.#phases.has(phase)) return
     const item = { phase, action: `import_${kind}`, type: kind, id: `unreadable ${id ?? index}`, target: null } as const
-    this.#add({ ...item, name: name ?? id ?? kind, op: 'skip', reason: 'unreadable', input: { reason, nodeId: '', source: { uuid: '', name: name ?? '', nodeId: '' } } })
+    this.#add({
+      ...item,
+      name: name ?? id ?? kind,
+      op: 'skip',
+      reason: 'unreadable',
+      input: { reason, nodeId: '', source: { uuid: '', name: name ?? '', nodeId: '' } },
+    })
   }
 
   /** Servers that come along, by their nodes, so that one node of the source is done before the next. */
@@ -397,11 +403,20 @@ class Planner {
   #invite({ id, email }: SourceUser): void {
     const before = this.#target.brought.get(`user ${id}`)
     const there = this.#target.users.get(email.toLowerCase())
-    const isNew = before?.isThere === true ? before.created && this.#target.withoutPassword.has(before.targetId) : !there
+    const isNew =
+      before?.isThere === true ? before.created && this.#target.withoutPassword.has(before.targetId) : !there
     if (!isNew || this.#target.brought.get(`invite ${id}`)?.isThere === true) return
     const importing = this.#brings.get(`user ${id}`)
     const target = { type: 'user', id: null, name: email }
-    const item = { phase: 'users', action: 'invite_user', type: 'invite', id, name: email, target, op: 'create' } as const
+    const item = {
+      phase: 'users',
+      action: 'invite_user',
+      type: 'invite',
+      id,
+      name: email,
+      target,
+      op: 'create',
+    } as const
     this.#add({ ...item, needs: [importing], input: { userSourceId: id } })
   }
 
@@ -550,7 +565,13 @@ class Planner {
     for (const one of this.#source.mounts) {
       if (!one.serverIds.includes(server.id)) continue
       const id = `${server.id}/${one.id}`
-      const item = { phase: 'servers', action: 'import_mount', type: 'mount', id, name: `${one.name} on ${server.name}` } as const
+      const item = {
+        phase: 'servers',
+        action: 'import_mount',
+        type: 'mount',
+        id,
+        name: `${one.name} on ${server.name}`,
+      } as const
       if (this.#request.options.mounts === 'list') part(item, one, 'skip', 'listed')
       else part(item, one)
     }
@@ -588,7 +609,10 @@ class Planner {
       const origin = this.#source.nodes.find((node) => node.id === server.nodeId)?.origin ?? null
       if (one.state !== 'good') part(item, one, 'skip', one.state === 'failed' ? 'backup_failed' : 'backup_pending')
       else if (this.#request.options.backups === 'list') part(item, one, 'skip', 'listed')
-      else part({ ...item, needs: [this.#brings.get(`files ${server.id}`)] }, one, undefined, undefined, { nodeOrigin: origin })
+      else
+        part({ ...item, needs: [this.#brings.get(`files ${server.id}`)] }, one, undefined, undefined, {
+          nodeOrigin: origin,
+        })
     }
     this.#add({
       phase: 'finish',

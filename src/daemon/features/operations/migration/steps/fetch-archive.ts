@@ -34,13 +34,18 @@ export async function* fetchArchive(place: ArchivePlace, signal: AbortSignal): A
     if (statusCode !== 200) {
       body.destroy()
       body.on('error', () => undefined)
-      throw new SourceFailure('broken', `${url.host} answers the download with status ${statusCode}`, { isTransient: true })
+      throw new SourceFailure('broken', `${url.host} answers the download with status ${statusCode}`, {
+        isTransient: true,
+      })
     }
     for await (const piece of body) yield piece as Uint8Array // a body of bytes
   } catch (error) {
     if (error instanceof SourceFailure || signal.aborted) throw error
     const text = error instanceof Error ? error.message : String(error)
-    throw new SourceFailure('broken', `${url.host} has not sent all of the archive: ${text}`, { isTransient: true, cause: error })
+    throw new SourceFailure('broken', `${url.host} has not sent all of the archive: ${text}`, {
+      isTransient: true,
+      cause: error,
+    })
   } finally {
     await agent.destroy()
   }
@@ -71,5 +76,8 @@ const publicLookup: LookupFunction = (name, { all }, done) => {
 }
 
 function isPrivate(host: string): SourceFailure {
-  return new SourceFailure('rejected', `The source has its archive at ${host.slice(0, 200)}, which is a private address`)
+  return new SourceFailure(
+    'rejected',
+    `The source has its archive at ${host.slice(0, 200)}, which is a private address`,
+  )
 }

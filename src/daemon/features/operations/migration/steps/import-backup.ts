@@ -39,7 +39,8 @@ export const importBackup = stepAction({
     if (source.sha1 === null) return () => Promise.resolve({ kind: 'skipped', reason: 'no_checksum' })
     const from = await context.source()
     const server = await from.server(serverSourceId, signal)
-    if (from.files === null || server === undefined) throw new StepRefusal('SOURCE_CHANGED', 'The server is gone from the source')
+    if (from.files === null || server === undefined)
+      throw new StepRefusal('SOURCE_CHANGED', 'The server is gone from the source')
     const backupId = await idOf(context)
     const nodeStep = `${jobId}_${stepId}`
     const archive = { uuid: source.uuid, sha1: source.sha1, bytes: source.bytes }
@@ -58,7 +59,16 @@ export const importBackup = stepAction({
         deps.gateway.request(
           row.nodeId,
           keepFiles,
-          { stepId: nodeStep, serverId: row.id, store: access, ownerId: row.id, backupId, key, compression: 'gzip', about },
+          {
+            stepId: nodeStep,
+            serverId: row.id,
+            store: access,
+            ownerId: row.id,
+            backupId,
+            key,
+            compression: 'gzip',
+            about,
+          },
           { signal },
         ),
       ),

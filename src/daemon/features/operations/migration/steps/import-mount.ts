@@ -26,14 +26,24 @@ export const importMount = stepAction({
       const row =
         mapped === undefined
           ? undefined
-          : await tx.q.selectFrom('server').select(['id', 'mounts']).where('id', '=', mapped.targetId).executeTakeFirst()
+          : await tx.q
+              .selectFrom('server')
+              .select(['id', 'mounts'])
+              .where('id', '=', mapped.targetId)
+              .executeTakeFirst()
       if (row === undefined) throw new StepRefusal('SERVER_NOT_FOUND', 'Its server has been deleted here')
       const others = parseJson(z.array(ServerMount), row.mounts).filter((one) => one.target !== mount.data.target)
       const body = { mounts: [...others, mount.data] }
       await call(tx, updateServer, { deps, principal, params: { serverId: row.id }, body })
       const id = `${row.id} ${mount.data.target}`
-      const warnings = [`its node must allow the folder ${mount.data.source} in its agent.yaml, or the server does not start`]
-      return { kind: 'done', target: { type: 'mount', id, created: true, contentHash: contentHash(source) }, notes: { warnings } }
+      const warnings = [
+        `its node must allow the folder ${mount.data.source} in its agent.yaml, or the server does not start`,
+      ]
+      return {
+        kind: 'done',
+        target: { type: 'mount', id, created: true, contentHash: contentHash(source) },
+        notes: { warnings },
+      }
     }
   },
 })

@@ -81,7 +81,8 @@ function readSchedule({ name: given, cron, tasks }: z.infer<typeof Schedule>): R
   const { minute, hour, dayOfMonth, month, dayOfWeek } = cron
   const text = [minute, hour, dayOfMonth, month, dayOfWeek].map((field) => field.trim() || '*').join(' ')
   const read = readCron(text)
-  if ('problem' in read) return { reason: 'cron_unreadable', text: `schedule ${name}: its time ${text} ${read.problem}` }
+  if ('problem' in read)
+    return { reason: 'cron_unreadable', text: `schedule ${name}: its time ${text} ${read.problem}` }
   if (tasks.length === 0) return { reason: 'no_tasks', text: `schedule ${name}: it has nothing to do` }
   if (tasks.length > SCHEDULE_LIMITS.steps) {
     return { reason: 'too_many_tasks', text: `schedule ${name}: it has more than ${SCHEDULE_LIMITS.steps} tasks` }

@@ -10,6 +10,7 @@ import { suspend } from '../../../servers/servers/suspend.ts'
 import { definitionOf } from '../../../servers/servers/view.ts'
 import { findMapped } from '../map.ts'
 import { contentHash } from '../plan/content-hash.ts'
+import { fittingName } from '../plan/fitting-name.ts'
 import { call } from './call.ts'
 import { StepRefusal, stepAction } from './step.ts'
 
@@ -89,7 +90,9 @@ export const importServer = stepAction({
       if (unknown.length > 0) said.push(`variables that its template does not have: ${unknown.join(', ')}`)
       const { problems } = checkEnvironment(definition.variables, environment, {})
       for (const { field, message } of problems) {
-        said.push(`the variable ${field.replace('body.environment.', '')} ${message}; it stays until somebody changes it`)
+        said.push(
+          `the variable ${field.replace('body.environment.', '')} ${message}; it stays until somebody changes it`,
+        )
       }
       const images = [definition.image, ...definition.images.map((one) => one.image)]
       const hasImage = source.image === '' || images.includes(source.image)
@@ -110,7 +113,11 @@ export const importServer = stepAction({
           notes: { warnings: said, ...more },
         }) as const
       if (op === 'update' && targetId !== null) {
-        const body = { name: source.name, description, environment, ...sizes }
+        const renamed = async (): Promise<string> => {
+          const row = await tx.q.selectFrom('server').select('ownerId').where('id', '=', targetId).executeTakeFirst()
+          return freeName(tx, { ownerId: row?.ownerId ?? '', name: fittingName(source.name), exceptId: targetId })
+        }
+        const body = { name: await renamed(), description, environment, ...sizes }
         await call(tx, updateServer, { deps, principal, params: { serverId: targetId }, body })
         return done(targetId)
       }
@@ -120,7 +127,8 @@ export const importServer = stepAction({
       if (node === undefined)
         throw new StepRefusal('NODE_NOT_FOUND', 'The node that it was to come to has been deleted')
       const ownerId = source.ownerId === '' ? userIdOf(principal) : await mapped('user', source.ownerId)
-      const name = await freeName(tx, { ownerId: ownerId ?? '', name: source.name })
+      const name = await freeName(tx, { ownerId: ownerId ?? '', name: fittingName(source.name) })
+      if (name !== source.name) said.push(`it is called ${name} here; its name on the source is ${source.name}`)
       const ownLine = source.startup !== '' && source.startup !== definition.startup ? source.startup : undefined
       const asked = {
         ...{ name, description, templateId, nodeId, locationId: node.locationId, environment, ...sizes },
@@ -133,7 +141,8 @@ export const importServer = stepAction({
       }
       const withLine = ownLine === undefined ? undefined : NewServer.safeParse({ ...asked, startupCommand: ownLine })
       const read = withLine?.success === true ? withLine : NewServer.safeParse(asked)
-      if (withLine?.success === false) said.push('its own startup line cannot be used here; it has that of its template')
+      if (withLine?.success === false)
+        said.push('its own startup line cannot be used here; it has that of its template')
       if (!read.success) {
         const [issue] = read.error.issues
         throw new StepRefusal('VALIDATION_ERROR', `${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim())
@@ -165,7 +174,10 @@ export const importServer = stepAction({
 })
 
 /** Whose servers all have names of their own here; on the source they need not. */
-async function freeName(tx: Tx, { ownerId, name }: { readonly ownerId: string; readonly name: string }): Promise<string> {
+async function freeName(
+  tx: Tx,
+  { ownerId, name, exceptId = '' }: { readonly ownerId: string; readonly name: string; readonly exceptId?: string },
+): Promise<string> {
   const whole = name.trim()
   for (let number = 1; ; number++) {
     const suffix = number === 1 ? '' : `-${number}`
@@ -174,6 +186,7 @@ async function freeName(tx: Tx, { ownerId, name }: { readonly ownerId: string; r
       .selectFrom('server')
       .select('id')
       .where('ownerId', '=', ownerId)
+      .where('id', '!=', exceptId)
       .where((on) => on(on.fn<string>('lower', ['name']), '=', wanted.toLowerCase()))
       .executeTakeFirst()
     if (taken === undefined) return wanted

@@ -28,7 +28,9 @@ export const placeFiles = stepAction({
     const before = await findMapped(deps.db.read, { sourceFp, sourceType: 'files', sourceId })
     // Where the source shows no times and sizes, only what has come tells that it is the same.
     if (!isPlaced && before?.targetId === here.id && before.contentHash === pulled.manifestSha256) {
-      await ask(context, here.nodeId, () => deps.gateway.request(here.nodeId, wipeFiles, { stepId: nodeStepId(context) }))
+      await ask(context, here.nodeId, () =>
+        deps.gateway.request(here.nodeId, wipeFiles, { stepId: nodeStepId(context) }),
+      )
       return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
     }
     const isOurs = before?.targetId === here.id && !(await wasStarted(context, here.id, before.updatedAt))
@@ -49,7 +51,11 @@ export const placeFiles = stepAction({
     const contentHash = seen?.notes?.listing?.hash ?? pulled.manifestSha256
     const notes = { files: pulled.files, bytes: pulled.bytes, replaced: before !== undefined }
     return () =>
-      Promise.resolve({ kind: 'done', target: { type: 'files', id: here.id, created: before === undefined, contentHash }, notes })
+      Promise.resolve({
+        kind: 'done',
+        target: { type: 'files', id: here.id, created: before === undefined, contentHash },
+        notes,
+      })
   },
 })
 

@@ -10,8 +10,8 @@ import { deleteTask } from '../../../servers/schedules/operations.ts'
 import { remove } from '../../../servers/servers/remove.ts'
 import { unsuspend } from '../../../servers/servers/suspend.ts'
 import { call } from './call.ts'
-import { wasStarted } from './place-files.ts'
 import { panelWork } from './panel-work.ts'
+import { wasStarted } from './place-files.ts'
 import { type StepContext, StepDelay, StepRefusal, type StepResult, stepAction } from './step.ts'
 
 const input = z.object({ mapId: z.string(), targetId: z.string() })
@@ -20,7 +20,14 @@ const GONE_MS = 120_000
 const LOOK_MS = 100
 
 /** Why something stays that a migration has made: somebody has it by now. */
-const KEPT = new Set(['LOCATION_IN_USE', 'TEMPLATE_IN_USE', 'NEST_IN_USE', 'USER_OWNS_SERVERS', 'LAST_ADMIN', 'CONFLICT'])
+const KEPT = new Set([
+  'LOCATION_IN_USE',
+  'TEMPLATE_IN_USE',
+  'NEST_IN_USE',
+  'USER_OWNS_SERVERS',
+  'LAST_ADMIN',
+  'CONFLICT',
+])
 
 /** Removes a server with its files, unless somebody has started it here. */
 export const rollbackServer = stepAction({
@@ -34,7 +41,11 @@ export const rollbackServer = stepAction({
       (await db.read.selectFrom('server').select('id').where('id', '=', serverId).executeTakeFirst()) !== undefined
     if (await isThere()) {
       await db.write(async (tx) => {
-        const row = await tx.q.selectFrom('server').select(['suspendedAt', 'deletingAt']).where('id', '=', serverId).executeTakeFirst()
+        const row = await tx.q
+          .selectFrom('server')
+          .select(['suspendedAt', 'deletingAt'])
+          .where('id', '=', serverId)
+          .executeTakeFirst()
         if (row === undefined || row.deletingAt !== null) return
         await keepDatabases(tx, context, serverId)
         if (row.suspendedAt !== null) await unsuspend(panelWork(tx, deps), { serverId })
@@ -159,7 +170,8 @@ async function removing(
 }
 
 function kept(reason: string, text?: string): () => Promise<StepResult> {
-  return () => Promise.resolve({ kind: 'skipped', reason, ...(text === undefined ? {} : { notes: { warnings: [text] } }) })
+  return () =>
+    Promise.resolve({ kind: 'skipped', reason, ...(text === undefined ? {} : { notes: { warnings: [text] } }) })
 }
 
 async function forgotten(tx: Tx, mapId: string): Promise<StepResult> {

@@ -24,7 +24,8 @@ export async function archiveAtSource(context: StepContext, there: ServerThere):
   const { server, source } = there
   if (options.transport === 'node') return await byNode(context, there, 'that way was chosen')
   if (server.isSuspended) return await byNode(context, there, 'the source makes no backup of a suspended server')
-  if (server.state !== 'ready') return await byNode(context, there, `the source makes no backup of a server that is ${server.state}`)
+  if (server.state !== 'ready')
+    return await byNode(context, there, `the source makes no backup of a server that is ${server.state}`)
   try {
     await ensureSlot(context, there)
     const backup = await made(context, there)
@@ -86,7 +87,8 @@ async function made(context: StepContext, { files, server }: ServerThere): Promi
       await files.deleteBackup(server, backup.uuid, signal)
       throw new SourceFailure('broken', 'The source says that the backup failed', { isTransient: true })
     }
-    if (backup === undefined) throw new SourceFailure('broken', 'The backup is gone from the source', { isTransient: true })
+    if (backup === undefined)
+      throw new SourceFailure('broken', 'The backup is gone from the source', { isTransient: true })
     if (clock.monotonicMs() >= untilMs) return undefined
     await clock.sleep(waitMs, signal)
     signal.throwIfAborted()

@@ -33,7 +33,9 @@ export async function* tarOfTree(tree: SourceTree, signal: AbortSignal): AsyncGe
 }
 
 function changed(path: string): SourceFailure {
-  return new SourceFailure('broken', `The file ${path.slice(0, 200)} has changed while it was read`, { isTransient: true })
+  return new SourceFailure('broken', `The file ${path.slice(0, 200)} has changed while it was read`, {
+    isTransient: true,
+  })
 }
 
 function header({
@@ -60,7 +62,9 @@ function header({
   }
   const block = Buffer.alloc(BLOCK)
   const isPlain = Buffer.byteLength(path) <= MOST_NAME && size <= MOST_SIZE && /^[ -~]*$/.test(path)
-  new Header(isPlain ? data : { ...data, path: path.slice(0, 1).replace(/[^ -~]/, '_'), size: Math.min(size, MOST_SIZE) }).encode(block)
+  new Header(
+    isPlain ? data : { ...data, path: path.slice(0, 1).replace(/[^ -~]/, '_'), size: Math.min(size, MOST_SIZE) },
+  ).encode(block)
   // What the header has no room for stands in an extension before it.
   return isPlain ? block : Buffer.concat([new Pax({ path, size }).encode(), block])
 }

@@ -12,7 +12,15 @@ import { agentCodeOf } from '../../../../gateway/agent-errors.ts'
 import { SourceFailure } from '../source/source.ts'
 import { fetchArchive } from './fetch-archive.ts'
 import { FileListing } from './file-listing.ts'
-import { areUnchanged, FilesInput, nodeStepId, notesOf, type ServerThere, serverHere, serverThere } from './files-input.ts'
+import {
+  areUnchanged,
+  FilesInput,
+  nodeStepId,
+  notesOf,
+  type ServerThere,
+  serverHere,
+  serverThere,
+} from './files-input.ts'
 import { freeze } from './freeze-source.ts'
 import { archiveAtSource, Way } from './source-archive.ts'
 import { type StepContext, StepDelay, StepRefusal, stepAction } from './step.ts'
@@ -58,7 +66,8 @@ export async function broughtFiles(
   await isKnown(context, here)
   const stepId = nodeStepId(context)
   const known = await ask(context, here.nodeId, () => deps.gateway.request(here.nodeId, askFiles, { stepId }))
-  if (known.pulled !== null) return { pulled: known.pulled, way: await wayOf(context), isPlaced: known.state === 'placed' }
+  if (known.pulled !== null)
+    return { pulled: known.pulled, way: await wayOf(context), isPlaced: known.state === 'placed' }
   const { directory } = await context.source()
   if (directory !== null) {
     const from = { kind: 'directory', path: directory.path, folder: context.sourceId } as const
@@ -171,8 +180,15 @@ function pull(
   const bytes = expected.expectBytes === null ? MOST_BYTES : Math.min(MOST_BYTES, expected.expectBytes * MOST_RATIO)
   const most = { entries: MIGRATION_LIMITS.entries, bytes: Math.max(bytes, LEAST_BYTES), ms: MIGRATION_LIMITS.mostMs }
   const input = { stepId, serverId, source, ...expected, most }
-  const onProgress = ({ bytes: came, entries, totalBytes }: { bytes: number; entries: number; totalBytes: number | null }) =>
-    progress({ bytes: came, entries, totalBytes })
+  const onProgress = ({
+    bytes: came,
+    entries,
+    totalBytes,
+  }: {
+    bytes: number
+    entries: number
+    totalBytes: number | null
+  }) => progress({ bytes: came, entries, totalBytes })
   return ask(context, nodeId, () => deps.gateway.request(nodeId, pullFiles, input, { signal, onProgress }))
 }
 
@@ -193,7 +209,12 @@ export async function ask<T>({ signal }: StepContext, nodeId: string, request: (
     if (agentCode === 'PATH_INVALID') throw new StepRefusal('URL_REFUSED', message)
     if (agentCode === 'ARCHIVE_UNSUPPORTED') throw new StepRefusal('ARCHIVE_REFUSED', message, { isRetryable: false })
     if (agentCode === 'CHECKSUM') throw new StepDelay('CHECKSUM', message, { cause: error })
-    if (code === 'AGENT_TIMEOUT' || agentCode === 'INTERRUPTED' || agentCode === 'CANCELLED' || agentCode === 'CONFLICT_STATE') {
+    if (
+      code === 'AGENT_TIMEOUT' ||
+      agentCode === 'INTERRUPTED' ||
+      agentCode === 'CANCELLED' ||
+      agentCode === 'CONFLICT_STATE'
+    ) {
       throw new StepDelay(agentCode ?? code, message, { cause: error })
     }
     throw error
@@ -246,6 +267,6 @@ async function missing(context: StepContext, { files }: Pulled): Promise<string[
   return [
     ...differ,
     ...said(listing.links, 'links', listing.linkNames),
-    ...(await wayOf(context)) === 'node' ? [] : said(listing.emptyFolders, 'empty folders', listing.emptyFolderNames),
+    ...((await wayOf(context)) === 'node' ? [] : said(listing.emptyFolders, 'empty folders', listing.emptyFolderNames)),
   ]
 }

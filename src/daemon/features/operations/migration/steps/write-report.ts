@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { MigrationPlan, type MigrationReport } from '../../../../../shared/api/migration.ts'
 import { parseJson } from '../../../../db/json.ts'
-import { findJob, type MigrationStepRow } from '../rows.ts'
+import { findPapers, type MigrationStepRow } from '../rows.ts'
 import { SourceFailure } from '../source/source.ts'
 import { type StepContext, stepAction } from './step.ts'
 import { TransferNotes } from './transfer-files.ts'
@@ -24,8 +24,8 @@ export const writeReport = stepAction({
     const { deps, jobId, stepId } = context
     const usage = await usageOf(context)
     return async (tx) => {
-      const job = await findJob(tx.q, jobId)
-      const plan = job?.plan == null ? undefined : parseJson(MigrationPlan, job.plan)
+      const papers = await findPapers(tx.q, jobId)
+      const plan = papers?.plan == null ? undefined : parseJson(MigrationPlan, papers.plan)
       const steps = await tx.q
         .selectFrom('migrationStep')
         .selectAll()
@@ -102,7 +102,9 @@ function outcomeOf(
   if (status === 'skipped') return reason === 'unchanged' ? 'unchanged' : reason === 'exists' ? 'linked' : 'skipped'
   if (status !== 'completed') return 'failed'
   if (action === 'place_files') {
-    return parseJson(z.looseObject({ replaced: z.boolean().default(false) }), result ?? '{}').replaced ? 'updated' : 'created'
+    return parseJson(z.looseObject({ replaced: z.boolean().default(false) }), result ?? '{}').replaced
+      ? 'updated'
+      : 'created'
   }
   if (parseJson(z.looseObject({ op: z.string().optional() }), input).op === 'update') return 'updated'
   return created.has(`${sourceType} ${sourceId}`) ? 'created' : 'linked'
