@@ -71,7 +71,7 @@ async function awaitOrder(run: Run, job: api.MigrationJob, wanted: 'paused' | 'c
     return 0
   }
   const ending = await waitFor(run, job.id, { timeoutMs: run.args.duration('timeout'), until: wanted })
-  if (ending.kind === 'timeout' || ending.kind === 'interrupted') return leave(run, job.id, ending)
+  if (ending.kind === 'left') return leave(run, job.id, ending)
   await run.out.item(ending.job, MIGRATIONS)
   if (ending.job.status === wanted) return 0
   throw new CliFailure('OPERATION_FAILED', `the migration is ${statusOf(ending.job)}, and not ${wanted}`, {

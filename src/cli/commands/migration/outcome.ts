@@ -33,7 +33,7 @@ const SHOWN_FAILED = 20
 export type Ending =
   | { readonly kind: 'ended'; readonly job: MigrationJob }
   | { readonly kind: 'reached'; readonly job: MigrationJob }
-  | { readonly kind: 'timeout' | 'interrupted'; readonly job: MigrationJob | undefined }
+  | { readonly kind: 'left'; readonly why: 'timeout' | 'interrupted'; readonly job: MigrationJob | undefined }
 
 /** What is waited for. */
 export interface Awaited {
@@ -74,7 +74,7 @@ export async function waitFor(run: Run, jobId: MigrationId, { timeoutMs, until }
       if (job !== undefined && isEnd(job.status)) return { kind: 'ended', job }
       if (job !== undefined && until !== undefined && progress?.status === until) return { kind: 'reached', job: { ...job, status: until, requested: null } }
     }
-    return { kind: late.signal.aborted ? 'timeout' : 'interrupted', job }
+    return { kind: 'left', why: late.signal.aborted ? 'timeout' : 'interrupted', job }
   } finally {
     over.abort()
     progressing.end()
@@ -104,7 +104,7 @@ export async function settle(run: Run, jobId: MigrationId, waiting: Awaited): Pr
 
 /** The same once the waiting is over. */
 export async function settled(run: Run, jobId: MigrationId, ending: Ending): Promise<number> {
-  if (ending.kind === 'timeout' || ending.kind === 'interrupted') return leave(run, jobId, ending)
+  if (ending.kind === 'left') return leave(run, jobId, ending)
   return finish(run, ending.job)
 }
 
@@ -136,14 +136,18 @@ function withoutDetail(job: MigrationJob): MigrationJob {
 }
 
 /** The migration goes on without whoever has waited; exit 124, or that of the signal. */
-export async function leave(run: Run, jobId: MigrationId, { kind, job }: Extract<Ending, { kind: 'timeout' | 'interrupted' }>): Promise<number> {
+export async function leave(
+  run: Run,
+  jobId: MigrationId,
+  { why, job }: Extract<Ending, { kind: 'left' }>,
+): Promise<number> {
   const hint = `panel migration watch ${jobId}`
-  const code: CliFailureCode = kind === 'timeout' ? 'TIMEOUT' : 'INTERRUPTED'
+  const code: CliFailureCode = why === 'timeout' ? 'TIMEOUT' : 'INTERRUPTED'
   const exitCode = CLI_FAILURES[code]
   if (job !== undefined && run.out.format === 'jsonl') {
     await writeResult(run, { ...withoutDetail(job), type: 'migration_result', exitCode, failed: [], report: null })
   }
-  if (kind === 'timeout') throw new CliFailure('TIMEOUT', `the migration ${jobId} has not ended in time; it goes on`, { hint })
+  if (why === 'timeout') throw new CliFailure('TIMEOUT', `the migration ${jobId} has not ended in time; it goes on`, { hint })
   run.notice(`\nstopped waiting; the migration goes on: ${hint}`)
   run.notice(`to end it: panel migration cancel ${jobId}`)
   return exitCode

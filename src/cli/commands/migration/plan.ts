@@ -38,7 +38,7 @@ export const planMigration: Action = async (run) => {
   const request = await readRequest(run, source)
   const jobId = await start(run, source, { ...request, dryRun: true })
   const ending = await waitFor(run, jobId, { timeoutMs: args.duration('timeout') })
-  if (ending.kind === 'timeout' || ending.kind === 'interrupted') return leave(run, jobId, ending)
+  if (ending.kind === 'left') return leave(run, jobId, ending)
   const { failure } = endOf(ending.job)
   const { plan } = await call(run, api.getMigration, { params: { jobId } })
   if (failure !== undefined || plan === null) throw failure ?? new Error(`the migration ${jobId} has ended without a plan`)
