@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createNode } from '../../src/shared/api/nodes.ts'
 import { MigrationStage } from '../daemon/migration/migration-stage.ts'
-import { type RanHere, runHere } from './run-here.ts'
 import { MIGRATION_COMMANDS } from './migration-paths.ts'
+import { type RanHere, runHere } from './run-here.ts'
 
 const EVIL = 'evil \u001b[2J\u202ename'
 const done = new Set<string>()
@@ -53,7 +53,11 @@ async function run(exit: number, args: readonly string[], { input, keys = true }
   return ran
 }
 
-const lines = ({ stdout }: RanHere) => stdout.trim().split('\n').map((line) => JSON.parse(line))
+const lines = ({ stdout }: RanHere) =>
+  stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
 const source = () => ['--url', stage.source.url]
 const request = () => [...source(), '--map', `1=${stage.panel.nodeId}`, '--runtime', 'process']
 
@@ -67,7 +71,9 @@ describe('panel migration', () => {
     await writeFile(file, `${stage.source.keys.account}\n`)
     const both = ['--key-stdin', '--client-key-file', file]
     const input = `${stage.source.keys.application}\n`
-    const found = JSON.parse((await run(0, ['test', ...source(), ...both, '-o', 'json'], { keys: false, input })).stdout)
+    const found = JSON.parse(
+      (await run(0, ['test', ...source(), ...both, '-o', 'json'], { keys: false, input })).stdout,
+    )
     expect(found).toMatchObject({ success: true, kind: 'pterodactyl', stats: { servers: 3 }, missingRights: [] })
     expect((await run(2, ['test', ...source()], { keys: false })).stderr).toContain('PANEL_MIGRATION_KEY')
     expect((await run(2, ['test', ...source(), '--key-stdin', '--client-key-stdin'])).stderr).toContain('only one')
@@ -84,7 +90,9 @@ describe('panel migration', () => {
     const blocked = await run(8, ['plan', ...source(), '--map', `1=${stage.panel.nodeId}`])
     expect(blocked.stdout).toMatch(/RUNTIME_MISSING.*--runtime process/)
     expect(blocked.stderr).toMatch(/conflicts: it does not start/)
-    expect((await run(6, ['plan', ...source(), '--map', `nobody=${stage.panel.nodeId}`])).stderr).toContain("no node 'nobody'")
+    expect((await run(6, ['plan', ...source(), '--map', `nobody=${stage.panel.nodeId}`])).stderr).toContain(
+      "no node 'nobody'",
+    )
     await run(2, ['plan', ...request(), '--on-conflict', 'weather=fine'])
     await run(2, ['plan', ...request(), '--unlimited', 'memory=much'])
     expect((await run(8, ['plan', ...request(), '--port-range', '5-4'])).stderr).toContain('portRange')

@@ -32,7 +32,11 @@ const SOURCE: readonly Option[] = [
     summary: 'what it is; another kind is refused (default: found by asking)',
     choices: SourceKind.options,
   },
-  { flags: '--url <url>', summary: 'address of the panel to move from (the global --url goes before the command)', fills: 'url' },
+  {
+    flags: '--url <url>',
+    summary: 'address of the panel to move from (the global --url goes before the command)',
+    fills: 'url',
+  },
   ...KEYS,
   { flags: '--insecure', summary: 'do not check the certificates of the source', fills: 'insecure' },
   { flags: '--node <node>', summary: 'of a directory: the node on which it lies', ref: 'node', fills: 'nodeId' },
@@ -41,21 +45,63 @@ const SOURCE: readonly Option[] = [
 const CONFLICTS =
   'what to do where something is in the way, such as port=remap; what: location, template, user, server, port, capacity, database, files'
 const REQUEST: readonly Option[] = [
-  { flags: '--scope <scope>', summary: 'full, node or server (default full; server where only servers are named)', choices: ['full', 'node', 'server'], fills: 'scope' },
-  { flags: '--map <node=node>', summary: 'servers of this node of the source go to this node: id or name', repeat: true, fills: 'nodeMappings' },
-  { flags: '--server <server=node>', summary: 'this server of the source goes to this node: id, UUID or name', repeat: true, fills: 'serverMappings' },
+  {
+    flags: '--scope <scope>',
+    summary: 'full, node or server (default full; server where only servers are named)',
+    choices: ['full', 'node', 'server'],
+    fills: 'scope',
+  },
+  {
+    flags: '--map <node=node>',
+    summary: 'servers of this node of the source go to this node: id or name',
+    repeat: true,
+    fills: 'nodeMappings',
+  },
+  {
+    flags: '--server <server=node>',
+    summary: 'this server of the source goes to this node: id, UUID or name',
+    repeat: true,
+    fills: 'serverMappings',
+  },
   { flags: '--map-file <file>', summary: 'YAML or JSON with scope, nodes, servers, phases and options; - is stdin' },
-  { flags: '--phase <phase>', summary: 'only this comes along, and what it needs', repeat: true, choices: MigrationPhase.options, fills: 'phases' },
+  {
+    flags: '--phase <phase>',
+    summary: 'only this comes along, and what it needs',
+    repeat: true,
+    choices: MigrationPhase.options,
+    fills: 'phases',
+  },
   { flags: '--on-conflict <what=how>', summary: CONFLICTS, repeat: true, fills: 'options' },
   { flags: '--port-range <from-to>', summary: 'where ports are taken from that are remapped (default 20000-29999)' },
-  { flags: '--unlimited <what=value>', summary: 'what an open limit becomes: memory=4G, disk=50G, cpu=4', repeat: true },
+  {
+    flags: '--unlimited <what=value>',
+    summary: 'what an open limit becomes: memory=4G, disk=50G, cpu=4',
+    repeat: true,
+  },
   { flags: '--transport <way>', summary: 'how files come', choices: ['auto', 'backup', 'node'] },
-  { flags: '--archive-origin <url>', summary: 'where archives of the source may lie as well, such as its object store', repeat: true },
+  {
+    flags: '--archive-origin <url>',
+    summary: 'where archives of the source may lie as well, such as its object store',
+    repeat: true,
+  },
   { flags: '--backup-timeout <duration>', summary: 'how long a backup of the source may take (default 1h)' },
-  { flags: '--freeze <how>', summary: 'what is done with a running server before its files are read', choices: ['stop', 'none', 'suspend'] },
+  {
+    flags: '--freeze <how>',
+    summary: 'what is done with a running server before its files are read',
+    choices: ['stop', 'none', 'suspend'],
+  },
   { flags: '--verify <how>', summary: 'what is read again of files that arrived', choices: ['full', 'sample', 'none'] },
-  { flags: '--runtime <runtime>', summary: 'what servers of imported templates run by (default docker)', choices: ['process', 'docker'], repeat: true },
-  { flags: '--mounts <how>', summary: 'list folders of nodes in the report, or give servers the same paths', choices: ['list', 'take'] },
+  {
+    flags: '--runtime <runtime>',
+    summary: 'what servers of imported templates run by (default docker)',
+    choices: ['process', 'docker'],
+    repeat: true,
+  },
+  {
+    flags: '--mounts <how>',
+    summary: 'list folders of nodes in the report, or give servers the same paths',
+    choices: ['list', 'take'],
+  },
   { flags: '--backups <how>', summary: 'list stored backups in the report, or copy them', choices: ['list', 'copy'] },
   { flags: '--invite', summary: 'write to people that have had no account; without it nobody gets mail' },
   { flags: '--grant-admin', summary: 'administrators of the source are administrators here' },
@@ -130,7 +176,11 @@ export const migration = noun({
         'that of --plan any more. With -o jsonl each event is a line, and the last one is the result. Started again it brings what differs.',
       options: [
         { flags: '-F, --plan <file>', summary: 'carry out this plan of panel migration plan --out', fills: 'planHash' },
-        { flags: '--allow-drift', summary: 'with --plan: although source or panel have changed since', fills: 'allowDrift' },
+        {
+          flags: '--allow-drift',
+          summary: 'with --plan: although source or panel have changed since',
+          fills: 'allowDrift',
+        },
         ...SOURCE,
         ...REQUEST,
         ALLOW_PAUSED,
@@ -207,7 +257,8 @@ export const migration = noun({
     command({
       name: 'resume',
       summary: 'Go on with a migration that is paused or has failed',
-      details: 'Keys are needed where those that it had are no longer kept (a week after it has failed), or do not hold any more.',
+      details:
+        'Keys are needed where those that it had are no longer kept (a week after it has failed), or do not hold any more.',
       arguments: [JOB],
       options: [
         { flags: '--retry-failed', summary: 'also steps of a paused one that have failed', fills: 'retryFailed' },
@@ -225,7 +276,11 @@ export const migration = noun({
       summary: 'Cancel a migration; the source is left as it was found, and what has been imported stays',
       arguments: [JOB],
       options: [
-        { flags: '--rollback', summary: 'remove what it has created, where nobody has changed it since', fills: 'rollback' },
+        {
+          flags: '--rollback',
+          summary: 'remove what it has created, where nobody has changed it since',
+          fills: 'rollback',
+        },
         YES,
         ...WAIT,
         IDEMPOTENCY,
@@ -239,7 +294,11 @@ export const migration = noun({
       name: 'retry',
       summary: 'Try a failed step again, with those that were skipped for its sake, or all that have failed',
       arguments: [JOB, { name: 'step', summary: 'step: id, beginning of the id, or number', optional: true }],
-      options: [{ flags: '--all-failed', summary: 'all of a migration that is paused or has failed' }, ...WAIT, IDEMPOTENCY],
+      options: [
+        { flags: '--all-failed', summary: 'all of a migration that is paused or has failed' },
+        ...WAIT,
+        IDEMPOTENCY,
+      ],
       examples: ['panel migration retry latest 17 --wait', 'panel migration retry latest --all-failed --wait'],
       endpoints: ['migration.retry'],
       exits: [3, 6, 7, 8, 11, 12, 14, 124, 130],
@@ -259,7 +318,10 @@ export const migration = noun({
         ...WAIT,
         IDEMPOTENCY,
       ],
-      examples: ['panel migration verify latest --key-file old.key --wait', 'panel migration verify latest --key-stdin -o json < old.key'],
+      examples: [
+        'panel migration verify latest --key-file old.key --wait',
+        'panel migration verify latest --key-stdin -o json < old.key',
+      ],
       endpoints: [],
       exits: [3, 6, 7, 8, 11, 12, 14, 124, 130],
       load: async () => (await import('./start.ts')).verifyMigration,
@@ -269,7 +331,11 @@ export const migration = noun({
       summary: 'Show what has become of everything that the source holds, and what could not be brought',
       arguments: [JOB],
       options: [
-        { flags: '--format <format>', summary: 'text, json or markdown (default text; json with -o json)', choices: ['text', 'json', 'markdown'] },
+        {
+          flags: '--format <format>',
+          summary: 'text, json or markdown (default text; json with -o json)',
+          choices: ['text', 'json', 'markdown'],
+        },
         { flags: '--out <file>', summary: 'write it to this file' },
       ],
       examples: ['panel migration report latest', 'panel migration report latest --format markdown --out report.md'],

@@ -1,5 +1,5 @@
-import type { MigrationJob, MigrationStep } from '../../../shared/api/migration.ts'
 import { streamAdminEvents } from '../../../shared/api/admin.ts'
+import type { MigrationJob, MigrationStep } from '../../../shared/api/migration.ts'
 import { EVENTS } from '../../../shared/kernel/events.ts'
 import type { MigrationId } from '../../../shared/kernel/ids.ts'
 import type { Run } from '../../kit/run.ts'
@@ -9,7 +9,12 @@ import { isEnd, type MigrationEvent } from './progress.ts'
 /** What is seen of a migration while it is followed. */
 export type Seen =
   /** As it is now: at the beginning, after each cut, and every few seconds, in case an event has not arrived. */
-  | { readonly kind: 'job'; readonly job: MigrationJob; readonly running: readonly MigrationStep[]; readonly anew: boolean }
+  | {
+      readonly kind: 'job'
+      readonly job: MigrationJob
+      readonly running: readonly MigrationStep[]
+      readonly anew: boolean
+    }
   | { readonly kind: 'event'; readonly event: MigrationEvent }
   | { readonly kind: 'cut'; readonly reason: string }
   /** Time has passed. */
@@ -24,7 +29,11 @@ const MOST_RUNNING = 50
  * Follows a migration until it has ended, over cut connections and restarts of the panel; the last that is seen is the ended
  * migration. Ends early, without a word, when `signal` aborts. Throws what the panel refuses for good.
  */
-export async function* follow(run: Run, jobId: MigrationId, signal: AbortSignal): AsyncGenerator<Seen, void, undefined> {
+export async function* follow(
+  run: Run,
+  jobId: MigrationId,
+  signal: AbortSignal,
+): AsyncGenerator<Seen, void, undefined> {
   const types = Object.keys(EVENTS).filter((type) => type.startsWith('migration_'))
   const stop = new AbortController()
   const open = await run.streams()
@@ -82,7 +91,10 @@ async function look(
   while (!signal.aborted) {
     try {
       const job = await readJob(run, jobId)
-      return { job, running: isEnd(job.status) ? [] : await stepsIn(run, jobId, { status: 'running', most: MOST_RUNNING }) }
+      return {
+        job,
+        running: isEnd(job.status) ? [] : await stepsIn(run, jobId, { status: 'running', most: MOST_RUNNING }),
+      }
     } catch (error) {
       if (signal.aborted) return undefined
       if (!isPassing(error)) throw error

@@ -1,6 +1,6 @@
 import * as api from '../../../shared/api/migration.ts'
-import type { MigrationId } from '../../../shared/kernel/ids.ts'
 import { ERRORS, PanelError } from '../../../shared/kernel/errors.ts'
+import type { MigrationId } from '../../../shared/kernel/ids.ts'
 import { hasNextPage } from '../../../shared/kernel/page.ts'
 import { CliFailure, usage } from '../../kit/failure.ts'
 import { reportOf } from '../../kit/report.ts'
@@ -20,7 +20,8 @@ export async function jobOf(run: Run): Promise<MigrationId> {
     const { data, pagination } = await client.page(api.listMigrations, { query: { page, limit: PAGE } })
     if (word === 'latest') {
       const [newest] = data
-      if (newest === undefined) throw new CliFailure('NOT_FOUND', 'there is no migration yet', { hint: 'panel migration start' })
+      if (newest === undefined)
+        throw new CliFailure('NOT_FOUND', 'there is no migration yet', { hint: 'panel migration start' })
       return newest.id
     }
     found.push(...data.filter(({ id }) => beginsId(id, 'mig', word)))
@@ -29,7 +30,8 @@ export async function jobOf(run: Run): Promise<MigrationId> {
   const [only] = found
   if (only === undefined)
     throw new CliFailure('NOT_FOUND', `there is no migration '${word}'`, { hint: 'panel migration list' })
-  if (found.length > 1) throw new CliFailure('AMBIGUOUS_NAME', `'${word}' means ${found.length} migrations`, { hint: 'use the id' })
+  if (found.length > 1)
+    throw new CliFailure('AMBIGUOUS_NAME', `'${word}' means ${found.length} migrations`, { hint: 'use the id' })
   return only.id
 }
 
@@ -75,7 +77,9 @@ export async function stepOf(run: Run, jobId: MigrationId, word: string): Promis
   const [only] = matches
   if (only !== undefined && matches.length === 1) return only.id
   if (only !== undefined) throw usage(`'${word}' means ${matches.length} steps: use the id or the number`)
-  throw new CliFailure('NOT_FOUND', `the migration has no step '${word}'`, { hint: `panel migration steps ${jobId} --failed` })
+  throw new CliFailure('NOT_FOUND', `the migration has no step '${word}'`, {
+    hint: `panel migration steps ${jobId} --failed`,
+  })
 }
 
 /** Whether a failure is of the way to the panel, which may be there again in a moment, as after a restart of it. */

@@ -20,7 +20,9 @@ export const pauseMigration: Action = async (run) => {
 export const cancelMigration: Action = async (run) => {
   const jobId = await jobOf(run)
   const rollback = run.args.flag('rollback')
-  await run.prompt.confirm(rollback ? `Cancel ${jobId} and remove what it has created?` : `Cancel the migration ${jobId}?`)
+  await run.prompt.confirm(
+    rollback ? `Cancel ${jobId} and remove what it has created?` : `Cancel the migration ${jobId}?`,
+  )
   return awaitOrder(run, await call(run, api.cancelMigration, { params: { jobId }, body: { rollback } }), 'cancelled')
 }
 
@@ -30,7 +32,10 @@ export const resumeMigration: Action = async (run) => {
   const { hasKeys, sourceUrl } = await readJob(run, jobId)
   const keys = await readKeys(run)
   const needsKey = !hasKeys && keys.key === undefined && !sourceUrl.startsWith('directory://')
-  const asked = needsKey && run.prompt.possible ? { key: await run.prompt.secret('Application key of the source', '--key-stdin') } : {}
+  const asked =
+    needsKey && run.prompt.possible
+      ? { key: await run.prompt.secret('Application key of the source', '--key-stdin') }
+      : {}
   const body = { ...keys, ...asked, retryFailed: run.args.flag('retry-failed') }
   return goOn(run, jobId, await call(run, api.resumeMigration, { params: { jobId }, body }))
 }
@@ -54,8 +59,11 @@ export const retrySteps: Action = async (run) => {
 async function refuseEnded(run: Run, jobId: MigrationId): Promise<void> {
   const job = await readJob(run, jobId)
   if (job.status === 'paused' || job.status === 'failed') return
-  const hint = job.status === 'completed' ? 'panel migration start brings what is missing' : `panel migration watch ${jobId}`
-  throw new CliFailure('INVALID_STATE', `the migration is ${statusOf(job)}: it is not paused and has not failed`, { hint })
+  const hint =
+    job.status === 'completed' ? 'panel migration start brings what is missing' : `panel migration watch ${jobId}`
+  throw new CliFailure('INVALID_STATE', `the migration is ${statusOf(job)}: it is not paused and has not failed`, {
+    hint,
+  })
 }
 
 async function goOn(run: Run, jobId: MigrationId, job: api.MigrationJob): Promise<number> {

@@ -1,4 +1,9 @@
-import { getMigration, type MigrationDetail, type MigrationJob, type MigrationStep } from '../../../shared/api/migration.ts'
+import {
+  getMigration,
+  type MigrationDetail,
+  type MigrationJob,
+  type MigrationStep,
+} from '../../../shared/api/migration.ts'
 import { ERRORS, isErrorCode } from '../../../shared/kernel/errors.ts'
 import type { MigrationId } from '../../../shared/kernel/ids.ts'
 import { CLI_FAILURES, CliFailure, type CliFailureCode } from '../../kit/failure.ts'
@@ -50,7 +55,8 @@ export interface Awaited {
 export async function waitFor(run: Run, jobId: MigrationId, { timeoutMs, until }: Awaited): Promise<Ending> {
   const late = new AbortController()
   const over = new AbortController()
-  if (timeoutMs !== undefined) void run.clock.sleep(timeoutMs, over.signal).then(() => over.signal.aborted || late.abort())
+  if (timeoutMs !== undefined)
+    void run.clock.sleep(timeoutMs, over.signal).then(() => over.signal.aborted || late.abort())
   const signal = AbortSignal.any([run.signal, late.signal])
   const progressing = await progressingOn(run)
   let progress: Progress | undefined
@@ -58,7 +64,8 @@ export async function waitFor(run: Run, jobId: MigrationId, { timeoutMs, until }
   try {
     for await (const seen of follow(run, jobId, signal)) {
       if (seen.kind === 'event') {
-        if (run.out.format === 'jsonl') await run.out.entry({ id: seen.event.id, type: seen.event.type, ...seen.event.data })
+        if (run.out.format === 'jsonl')
+          await run.out.entry({ id: seen.event.id, type: seen.event.type, ...seen.event.data })
         if (progress !== undefined) progress = afterEvent(progress, seen.event, run.clock.monotonicMs())
         if (seen.event.type === 'migration_paused' && until !== 'paused') progressing.say(pausedText(jobId))
       } else if (seen.kind === 'job') {
@@ -72,7 +79,8 @@ export async function waitFor(run: Run, jobId: MigrationId, { timeoutMs, until }
       }
       if (progress !== undefined) progressing.show(progress)
       if (job !== undefined && isEnd(job.status)) return { kind: 'ended', job }
-      if (job !== undefined && until !== undefined && progress?.status === until) return { kind: 'reached', job: { ...job, status: until, requested: null } }
+      if (job !== undefined && until !== undefined && progress?.status === until)
+        return { kind: 'reached', job: { ...job, status: until, requested: null } }
     }
     return { kind: 'left', why: late.signal.aborted ? 'timeout' : 'interrupted', job }
   } finally {
@@ -147,7 +155,8 @@ export async function leave(
   if (job !== undefined && run.out.format === 'jsonl') {
     await writeResult(run, { ...withoutDetail(job), type: 'migration_result', exitCode, failed: [], report: null })
   }
-  if (why === 'timeout') throw new CliFailure('TIMEOUT', `the migration ${jobId} has not ended in time; it goes on`, { hint })
+  if (why === 'timeout')
+    throw new CliFailure('TIMEOUT', `the migration ${jobId} has not ended in time; it goes on`, { hint })
   run.notice(`\nstopped waiting; the migration goes on: ${hint}`)
   run.notice(`to end it: panel migration cancel ${jobId}`)
   return exitCode

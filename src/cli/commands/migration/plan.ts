@@ -41,7 +41,8 @@ export const planMigration: Action = async (run) => {
   if (ending.kind === 'left') return leave(run, jobId, ending)
   const { failure } = endOf(ending.job)
   const { plan } = await call(run, api.getMigration, { params: { jobId } })
-  if (failure !== undefined || plan === null) throw failure ?? new Error(`the migration ${jobId} has ended without a plan`)
+  if (failure !== undefined || plan === null)
+    throw failure ?? new Error(`the migration ${jobId} has ended without a plan`)
   const out = args.text('out')
   if (out !== undefined) await writePlanFile(run, out, { planFile: 1, source: placeOf(source), request, plan })
   if (out !== '-') await show(run, plan)
@@ -66,7 +67,8 @@ async function show(run: Run, plan: api.MigrationPlan): Promise<void> {
     await run.out.list(plan.lost, LOST)
   }
   for (const warning of plan.warnings.slice(0, MOST_WARNINGS)) run.notice(warning)
-  if (plan.warnings.length > MOST_WARNINGS) run.notice(`and ${plan.warnings.length - MOST_WARNINGS} more; -o json has all`)
+  if (plan.warnings.length > MOST_WARNINGS)
+    run.notice(`and ${plan.warnings.length - MOST_WARNINGS} more; -o json has all`)
 }
 
 const MOST_WARNINGS = 20

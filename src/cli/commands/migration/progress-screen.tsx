@@ -95,7 +95,9 @@ export function ProgressScreen(props: ProgressScreenProps): ReactElement {
         // biome-ignore lint/suspicious/noArrayIndexKey: failures have no name of their own, and are only added
         <Label key={index} text={`  failed: ${action} ${name}: ${error}`} tone="bad" room={width} />
       ))}
-      {throttledUntilMs > nowMs && <Label text={`  ${throttledText(throttledUntilMs - nowMs)}`} tone="warn" room={width} />}
+      {throttledUntilMs > nowMs && (
+        <Label text={`  ${throttledText(throttledUntilMs - nowMs)}`} tone="warn" room={width} />
+      )}
       {cutOff !== null && <Label text={`  cut off from the panel, trying again: ${cutOff}`} tone="warn" room={width} />}
       {said.map((text) => (
         <Label key={text} text={`  ${text}`} tone="message" room={width} />

@@ -15,7 +15,11 @@ interface Section {
 export function textReport(job: MigrationJob, report: MigrationReport): string {
   const parts = sectionsOf(job, report).map(({ title, head, rows = [], lines = [] }) => {
     const safe = rows.map((row) => row.map(oneLine))
-    return [`${title}\n`, rows.length === 0 ? '' : table(head, safe), ...lines.map((line) => `- ${oneLine(line)}\n`)].join('')
+    return [
+      `${title}\n`,
+      rows.length === 0 ? '' : table(head, safe),
+      ...lines.map((line) => `- ${oneLine(line)}\n`),
+    ].join('')
   })
   return `${headOf(job, report)}\n\n${parts.join('\n')}`
 }
@@ -24,7 +28,8 @@ export function textReport(job: MigrationJob, report: MigrationReport): string {
 export function markdownReport(job: MigrationJob, report: MigrationReport): string {
   const parts = sectionsOf(job, report).map(({ title, head = [], rows = [], lines = [] }) => {
     const line = (row: readonly string[]): string => `| ${row.map(markdown).join(' | ')} |\n`
-    const cells = rows.length === 0 ? '' : `${line(head)}|${head.map(() => ' --- |').join('')}\n${rows.map(line).join('')}`
+    const cells =
+      rows.length === 0 ? '' : `${line(head)}|${head.map(() => ' --- |').join('')}\n${rows.map(line).join('')}`
     return `## ${title}\n\n${cells}${lines.map((one) => `- ${markdown(one)}\n`).join('')}`
   })
   return `# ${markdown(headOf(job, report))}\n\n${parts.join('\n')}`
@@ -80,7 +85,9 @@ function sectionsOf({ config }: MigrationJob, report: MigrationReport): Section[
     { title: 'Warnings', lines: warnings },
     {
       title: 'Requests to the source',
-      lines: [`${api.requests} requests, ${api.retries} of them again; ${Math.round(api.throttledSeconds)} s left alone`],
+      lines: [
+        `${api.requests} requests, ${api.retries} of them again; ${Math.round(api.throttledSeconds)} s left alone`,
+      ],
     },
   ]
   return sections.filter(({ rows = [], lines = [] }) => rows.length + lines.length > 0)

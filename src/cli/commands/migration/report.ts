@@ -29,9 +29,15 @@ export const showReport: Action = async (run) => {
   run.notice(`written to ${out}`)
 }
 
-async function textOf(
-  { job, report, format }: { readonly job: MigrationDetail; readonly report: MigrationReport; readonly format: string },
-): Promise<string> {
+async function textOf({
+  job,
+  report,
+  format,
+}: {
+  readonly job: MigrationDetail
+  readonly report: MigrationReport
+  readonly format: string
+}): Promise<string> {
   if (format === 'json') return `${jsonText(report, 2)}\n`
   const { markdownReport, textReport } = await import('./report-text.ts')
   return format === 'markdown' ? markdownReport(job, report) : textReport(job, report)

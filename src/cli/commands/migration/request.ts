@@ -37,9 +37,17 @@ export async function readRequest(run: Run, source: SourceAccess): Promise<Migra
   const directory = 'source' in source ? source.source : undefined
   const { args } = run
   const nodes = [...Object.entries(file.nodes), ...args.list('map').map((text) => parsePair(text, '--map'))]
-  const servers = [...Object.entries(file.servers), ...args.list('server').map((text) => serverPair(text, directory?.nodeId))]
+  const servers = [
+    ...Object.entries(file.servers),
+    ...args.list('server').map((text) => serverPair(text, directory?.nodeId)),
+  ]
   const targets = new Targets(run)
-  const nodeMappings = await mapped(nodes, { run, targets, isId: isNumber, named: async (word) => nodeOf(await look.get(), word) })
+  const nodeMappings = await mapped(nodes, {
+    run,
+    targets,
+    isId: isNumber,
+    named: async (word) => nodeOf(await look.get(), word),
+  })
   const serverMappings = await mapped(servers, {
     run,
     targets,
@@ -120,20 +128,30 @@ class Targets {
 
 function nodeOf(found: api.SourceTest, word: string): string {
   refuseUnusable(found, undefined)
-  return only('node', word, found.nodes.filter(({ name, fqdn }) => name === word || fqdn === word))
+  return only(
+    'node',
+    word,
+    found.nodes.filter(({ name, fqdn }) => name === word || fqdn === word),
+  )
 }
 
 function serverOf(found: api.SourceTest, word: string): string {
   refuseUnusable(found, undefined)
   const isUuid = (uuid: string): boolean => uuid === word || (word.length === 8 && uuid.startsWith(word))
-  return only('server', word, found.servers.filter(({ name, uuid }) => name === word || isUuid(uuid)))
+  return only(
+    'server',
+    word,
+    found.servers.filter(({ name, uuid }) => name === word || isUuid(uuid)),
+  )
 }
 
 function only(noun: string, word: string, found: readonly { readonly id: string; readonly name: string }[]): string {
   const [one] = found
   if (one !== undefined && found.length === 1) return one.id
   if (one === undefined)
-    throw new CliFailure('NOT_FOUND', `the source has no ${noun} '${word}'`, { hint: 'panel migration test lists what it has' })
+    throw new CliFailure('NOT_FOUND', `the source has no ${noun} '${word}'`, {
+      hint: 'panel migration test lists what it has',
+    })
   throw new CliFailure('AMBIGUOUS_NAME', `'${word}' means ${found.length} ${noun}s of the source: use the id`, {
     details: found.slice(0, 20).map(({ id, name }) => ({ field: id, message: name })),
   })
@@ -192,7 +210,8 @@ function unlimited(text: string): [string, number] {
 
 /** Flags over the file; groups such as conflicts by their entries. */
 function merged(file: Record<string, unknown>, flags: Record<string, unknown>): Record<string, unknown> {
-  const isGroup = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value)
+  const isGroup = (value: unknown): value is object =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
   const both = { ...file, ...flags }
   for (const [name, value] of Object.entries(flags)) {
     const before = file[name]

@@ -29,7 +29,8 @@ export async function readSource(run: Run): Promise<SourceAccess> {
 export async function withKeys(run: Run, place: SourcePlace): Promise<SourceAccess> {
   if ('source' in place) return place
   const { key, ...rest } = await readKeys(run)
-  const known = key ?? (await run.prompt.secret('Application key of the source', '--key-stdin, --key-file or PANEL_MIGRATION_KEY'))
+  const known =
+    key ?? (await run.prompt.secret('Application key of the source', '--key-stdin, --key-file or PANEL_MIGRATION_KEY'))
   return { ...place, key: known.trim(), ...rest }
 }
 
@@ -45,7 +46,9 @@ async function readPlace(run: Run): Promise<SourcePlace> {
   }
   if (url !== undefined) throw usage('--url is of a panel, and the source is a directory')
   if (node === undefined || path === undefined) throw usage('a directory needs --node and --path')
-  return { source: { kind: 'directory', nodeId: (await resolve(run, 'node', node)).id as api.DirectorySource['nodeId'], path } }
+  return {
+    source: { kind: 'directory', nodeId: (await resolve(run, 'node', node)).id as api.DirectorySource['nodeId'], path },
+  }
 }
 
 /** The keys that are given by stdin, files or the environment; nothing is asked. */

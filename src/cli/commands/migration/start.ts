@@ -25,7 +25,20 @@ export const startMigration: Action = async (run) => {
 
 /** What a plan file says is not said again by flags: another request has another plan. */
 const OF_THE_PLAN = [
-  ...['source', 'url', 'insecure', 'node', 'path', 'scope', 'map', 'server', 'map-file', 'phase', 'on-conflict', 'port-range'],
+  ...[
+    'source',
+    'url',
+    'insecure',
+    'node',
+    'path',
+    'scope',
+    'map',
+    'server',
+    'map-file',
+    'phase',
+    'on-conflict',
+    'port-range',
+  ],
   ...['unlimited', 'transport', 'archive-origin', 'backup-timeout', 'freeze', 'verify', 'runtime', 'mounts', 'backups'],
   ...['invite', 'grant-admin', 'location', 'concurrency', 'max-failures'],
 ] as const
@@ -33,7 +46,8 @@ const OF_THE_PLAN = [
 async function startPlan(run: Run, file: PlanFile): Promise<number> {
   const { args } = run
   const both = OF_THE_PLAN.find((name) => args.flag(name))
-  if (both !== undefined) throw usage(`--${both} and --plan exclude each other`, 'make the plan anew with it: panel migration plan')
+  if (both !== undefined)
+    throw usage(`--${both} and --plan exclude each other`, 'make the plan anew with it: panel migration plan')
   const body = { ...file.request, planHash: file.plan.hash, allowDrift: args.flag('allow-drift') }
   const jobId = await start(run, await withKeys(run, file.source), body)
   if (!wantsToWait(run)) return begun(run, jobId)
@@ -66,7 +80,11 @@ function placeOf(sourceUrl: string, insecure: boolean): SourcePlace {
 }
 
 /** Starts one with what else the request has; the id of it. */
-export async function start(run: Run, source: SourceAccess, body: Readonly<Record<string, unknown>>): Promise<MigrationId> {
+export async function start(
+  run: Run,
+  source: SourceAccess,
+  body: Readonly<Record<string, unknown>>,
+): Promise<MigrationId> {
   const allowPaused = run.args.flag('allow-paused')
   const { jobId } = await call(run, api.startMigration, { params: {}, body: { ...source, ...body, allowPaused } })
   return jobId

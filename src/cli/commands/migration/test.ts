@@ -44,10 +44,14 @@ export function refuseUnusable(found: api.SourceTest, wanted: api.SourceKind | u
   }
   const details = missingRights.map((message) => ({ field: 'the keys', message: oneLine(message) }))
   const isOurs = errorCode === 'REFUSED' || errorCode === 'NOT_A_PANEL'
-  throw new CliFailure(isOurs ? 'REJECTED' : 'OPERATION_FAILED', `the source cannot be used: ${error ?? 'no reason is given'}`, {
-    ...(details.length === 0 ? {} : { details }),
-    hint: HINTS[errorCode ?? 'FAILED'],
-  })
+  throw new CliFailure(
+    isOurs ? 'REJECTED' : 'OPERATION_FAILED',
+    `the source cannot be used: ${error ?? 'no reason is given'}`,
+    {
+      ...(details.length === 0 ? {} : { details }),
+      hint: HINTS[errorCode ?? 'FAILED'],
+    },
+  )
 }
 
 const HINTS: Readonly<Record<NonNullable<api.SourceTest['errorCode']>, string>> = {

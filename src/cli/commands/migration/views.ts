@@ -116,7 +116,11 @@ export const LOST: View<api.Lost> = {
 }
 
 /** What is under way of a migration, or asked of it. */
-export function statusOf({ status, requested, outcome }: Pick<api.MigrationJob, 'status' | 'requested' | 'outcome'>): string {
+export function statusOf({
+  status,
+  requested,
+  outcome,
+}: Pick<api.MigrationJob, 'status' | 'requested' | 'outcome'>): string {
   if (requested !== null) return requested === 'pause' ? 'pausing' : 'cancelling'
   return status === 'completed' && outcome === 'with_failures' ? 'completed with failures' : status
 }
