@@ -18,6 +18,7 @@ import { ipPools } from './commands/ip-pools/commands.ts'
 import { jobs } from './commands/jobs/commands.ts'
 import { locations } from './commands/locations/commands.ts'
 import { lockouts } from './commands/lockouts/commands.ts'
+import { migration } from './commands/migration/commands.ts'
 import { nests } from './commands/nests/commands.ts'
 import { nodes } from './commands/nodes/commands.ts'
 import { dashboard, db, health, stats } from './commands/overview/commands.ts'
@@ -71,6 +72,7 @@ export const tree: readonly (Command | Noun)[] = [
   selfBackup,
   backupPolicies,
   ipPools,
+  migration,
   users,
   roles,
   permissions,

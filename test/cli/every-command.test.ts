@@ -16,6 +16,7 @@ import { DATABASE_COMMANDS } from './database-command-paths.ts'
 import { EGG_SOURCES } from './egg-source-paths.ts'
 import { JOBS } from './job-paths.ts'
 import { LIFE } from './life-paths.ts'
+import { MIGRATION_COMMANDS } from './migration-paths.ts'
 import { OVERVIEW } from './overview-paths.ts'
 import { PLUGIN_COMMANDS } from './plugins-paths.ts'
 import { POOLS } from './pool-paths.ts'
@@ -634,6 +635,7 @@ describe('every command against a real daemon and agent', () => {
       ...BACKUP_COMMANDS,
       ...DATABASE_COMMANDS,
       ...PLUGIN_COMMANDS,
+      ...MIGRATION_COMMANDS,
     ]
     expect(walk.left().filter((path) => !elsewhere.includes(path))).toEqual([])
   })

@@ -12,6 +12,9 @@ export interface Environment {
   readonly storeSecret: string | undefined
   /** What the credential key within a backup of the panel is sealed with. */
   readonly backupPassphrase: string | undefined
+  /** The application key of a panel that servers move in from, and an account's key of it. */
+  readonly migrationKey: string | undefined
+  readonly migrationClientKey: string | undefined
   /** The user that may serve a panel on this machine, beside root and oneself. */
   readonly listenerUid: number | undefined
   /** Send credentials over plain http to another machine. */
@@ -60,6 +63,8 @@ const KNOWN = [
   'PANEL_SETUP_TOKEN',
   'PANEL_STORE_SECRET',
   'PANEL_BACKUP_PASSPHRASE',
+  'PANEL_MIGRATION_KEY',
+  'PANEL_MIGRATION_CLIENT_KEY',
   'PANEL_TOTP',
   'PANEL_LISTENER_UID',
   'PANEL_INSECURE_HTTP',
@@ -89,6 +94,8 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
     setupToken: get('PANEL_SETUP_TOKEN'),
     storeSecret: get('PANEL_STORE_SECRET'),
     backupPassphrase: get('PANEL_BACKUP_PASSPHRASE'),
+    migrationKey: get('PANEL_MIGRATION_KEY'),
+    migrationClientKey: get('PANEL_MIGRATION_CLIENT_KEY'),
     listenerUid: uidOf(get('PANEL_LISTENER_UID')),
     insecureHttp: on('PANEL_INSECURE_HTTP'),
     totp: get('PANEL_TOTP'),

@@ -1,0 +1,92 @@
+import { expect, it } from 'vitest'
+import { driftBetween } from '../../src/cli/commands/migration/drift.ts'
+import { afterEvent, type Progress } from '../../src/cli/commands/migration/progress.ts'
+import { lineOf } from '../../src/cli/commands/migration/progress-lines.ts'
+import { markdownReport, textReport } from '../../src/cli/commands/migration/report-text.ts'
+import type { MigrationJob, MigrationPlan, MigrationReport } from '../../src/shared/api/migration.ts'
+
+const EVIL = 'a\u001b[2J|b\n# c <script> [x](http://evil) `d` \u202e'
+const JOB = { id: 'mig_1', sourceUrl: EVIL, status: 'completed', outcome: 'clean', config: { verifyOf: null } }
+const COUNTS = { read: 1, created: 1, linked: 0, updated: 0, unchanged: 0, skipped: 0, failed: 0 }
+const REPORT: MigrationReport = {
+  clean: true,
+  totals: { server: COUNTS },
+  servers: [
+    {
+      source: { id: '1', uuid: 'u', name: EVIL, node: 'n' },
+      target: null,
+      files: { count: 1, bytes: 2048, manifestSha256: 'ab', archiveSha1: null, way: 'backup' },
+      warnings: [EVIL],
+    },
+  ],
+  portChanges: [{ server: EVIL, from: '1', to: '2' }],
+  passwordResets: [{ userId: 'usr_1', email: EVIL }],
+  skipped: [{ type: 'user', id: '2', name: EVIL, reason: EVIL }],
+  lost: [{ what: EVIL, count: 0, why: EVIL }],
+  sourceLeftovers: [EVIL],
+  warnings: [EVIL],
+  api: { requests: 5, retries: 1, throttledSeconds: 2 },
+}
+
+it.each([
+  ['text', textReport],
+  ['Markdown', markdownReport],
+] as const)('a report in %s takes nothing of a hostile source for its own', (_, written) => {
+  const text = written(JOB as MigrationJob, REPORT) // the fields that a report shows
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: none of these may reach a terminal
+  expect(text).not.toMatch(/[\u001b\u202e]/)
+  expect(text).not.toMatch(/^# c/m)
+  expect(text).toContain('2.0 KiB')
+})
+
+it('a report in Markdown has no markup of a hostile source', () => {
+  const text = markdownReport(JOB as MigrationJob, REPORT)
+  expect(text).not.toContain('<script>')
+  expect(text).not.toContain('[x](')
+  for (const line of text.split('\n').filter((one) => one.startsWith('|'))) {
+    const cells = line.replaceAll('\\|', '').split('|').length - 2
+    expect([2, 3, 7, 8]).toContain(cells)
+  }
+})
+
+it('a plan that has become another one is told by what differs', () => {
+  const item = (stepId: string, op: string) => ({ stepId, op, source: { type: 'server', id: stepId, name: EVIL } })
+  const plan = (hash: string, ...items: object[]) => ({ hash, items, conflicts: [] }) as object as MigrationPlan // what is compared
+  const lines = driftBetween(
+    plan('1', item('a', 'create'), item('b', 'create'), item('c', 'link')),
+    plan('2', item('b', 'skip'), item('c', 'link'), item('d', 'create')),
+  )
+  expect(lines.map((line) => line.slice(0, 1))).toEqual(['~', '+', '-'])
+  expect(lines.join('')).not.toContain('\u001b')
+  expect(driftBetween(plan('1', item('a', 'link')), plan('2', item('a', 'link')))).toHaveLength(1)
+})
+
+it('progress follows the events: what runs, what has failed, what the source wants', () => {
+  const begun: Progress = {
+    ...{ sourceUrl: 'https://old', sourceKind: null, what: 'move', status: 'running', requested: null, phase: null },
+    ...{ counts: { total: 4, completed: 1, failed: 0, skipped: 0 }, active: [], failed: [], failures: 0 },
+    ...{ throttledUntilMs: 0, cutOff: null },
+  }
+  const step = { jobId: 'mig_1', stepId: 's', action: 'transfer_files', name: 'survival' }
+  const events = [
+    { type: 'migration_step_updated', data: { ...step, status: 'running' } },
+    { type: 'migration_step_progress', data: { stepId: 's', bytes: 1024, totalBytes: 4096 } },
+    { type: 'migration_throttled', data: { waitSeconds: 5 } },
+    {
+      type: 'migration_step_updated',
+      data: { ...step, stepId: 't', name: 'lobby', status: 'failed', error: 'no room' },
+    },
+    {
+      type: 'migration_progress',
+      data: { phase: 'files', progress: { total: 4, completed: 1, failed: 1, skipped: 0 } },
+    },
+    { type: 'migration_of_tomorrow', data: { status: 7 } },
+  ]
+  const at = events.reduce((now, event) => afterEvent(now, { id: '', ...event }, 1000), begun)
+  expect(lineOf(at, 1000)).toBe(
+    'running, files: 2 of 4 steps, 1 failed; transfer_files survival 1.0 KiB of 4.0 KiB; the source wants to be left alone for 5 s',
+  )
+  expect(at.failed).toEqual([{ action: 'transfer_files', name: 'lobby', error: 'no room' }])
+  const paused = afterEvent(at, { id: '', type: 'migration_status', data: { to: 'paused' } }, 9000)
+  expect(lineOf(paused, 9000)).toMatch(/^paused, files: 2 of 4 steps, 1 failed; transfer_files/)
+})
