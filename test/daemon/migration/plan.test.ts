@@ -22,6 +22,7 @@ const server = (id: string, nodeId: string, port: number): SourceServer => ({
   ...{ startup: 'run', image: '', isInstalled: true, environment: {}, primaryAllocationId: id, subusers: [] },
   allocations: [{ id, ip: '203.0.113.1', port, alias: null, notes: null, isPrimary: true }],
   updatedAt: null,
+  filesFingerprint: null,
 })
 
 const node = (id: string) => ({
