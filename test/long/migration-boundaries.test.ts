@@ -6,6 +6,7 @@ import { afterEach, expect, it } from 'vitest'
 import { getMigration, listTargetNodes, type MigrationDetail, startMigration } from '../../src/shared/api/migration.ts'
 import { updateNode } from '../../src/shared/api/nodes.ts'
 import { listServers } from '../../src/shared/api/servers.ts'
+import { unsuspendServer } from '../../src/shared/api/suspension.ts'
 import type { MigrationId } from '../../src/shared/kernel/ids.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { until } from '../e2e/wait.ts'
@@ -16,6 +17,10 @@ let panel: SplitPanel
 let source: SourceSimulator
 
 afterEach(async () => {
+  // One is suspended on the source, and so here: it is not deleted like the others.
+  for (const { id, status } of await panel.client.call(listServers, { query: { limit: 100 } })) {
+    if (status === 'suspended') await panel.client.call(unsuspendServer, { params: { serverId: id }, body: {} })
+  }
   await panel.leave()
   await source.close()
 })
