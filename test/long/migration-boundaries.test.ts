@@ -19,7 +19,7 @@ let source: SourceSimulator
 afterEach(async () => {
   // One is suspended on the source, and so here: it is not deleted like the others.
   for (const { id, status } of await panel.client.call(listServers, { query: { limit: 100 } })) {
-    if (status === 'suspended') await panel.client.call(unsuspendServer, { params: { serverId: id }, body: {} })
+    if (status === 'suspended') await panel.client.call(unsuspendServer, { params: { serverId: id } })
   }
   await panel.leave()
   await source.close()

@@ -16,7 +16,7 @@ let source: SourceProcess
 afterEach(async () => {
   for (const page of [1, 2, 3]) {
     for (const { id, status } of await panel.client.call(listServers, { query: { limit: 100, page } })) {
-      if (status === 'suspended') await panel.client.call(unsuspendServer, { params: { serverId: id }, body: {} })
+      if (status === 'suspended') await panel.client.call(unsuspendServer, { params: { serverId: id } })
     }
   }
   await panel.leave()
