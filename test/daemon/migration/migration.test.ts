@@ -153,6 +153,9 @@ describe('a migration', () => {
     const drifted = await stage.moved({ planHash: 'ab'.repeat(32) })
     expect(drifted).toMatchObject({ status: 'failed', errorCode: 'PLAN_DRIFT' })
     await stage.panel.client.call(cancelMigration, { params: { jobId: drifted.jobId }, body: {} })
+    for (const type of ['migration_failed', 'migration_cancelled']) {
+      await events.until(type, () => seen(type, drifted.jobId).length > 0)
+    }
   })
 
   it('is one at a time, and is paused, resumed and cancelled', async () => {
