@@ -84,6 +84,7 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   JOB_NOT_CONTROLLABLE: 'test/daemon/jobs/jobs.test.ts',
   JOB_STEP_NOT_FAILED: 'test/daemon/jobs/jobs.test.ts',
   JOB_STEP_NOT_RETRYABLE: 'test/daemon/jobs/jobs.test.ts',
+  VALIDATION_ERROR: 'test/daemon/migration/migration.test.ts',
   MIGRATION_IN_PROGRESS: 'test/daemon/migration/migration.test.ts',
   MIGRATION_INVALID_STATE: 'test/daemon/migration/migration.test.ts',
   MIGRATION_STEP_NOT_FOUND: 'test/daemon/migration/migration.test.ts',

@@ -48,7 +48,8 @@ export const placeFiles = stepAction({
       deps.gateway.request(here.nodeId, askToPlace, { stepId, serverId: here.id, existing }, { signal, onProgress }),
     )
     const seen = await notesOf(context, 'freeze_source', z.looseObject({ listing: FileListing.nullish() }))
-    const contentHash = seen?.notes?.listing?.hash ?? pulled.manifestSha256
+    const came = await notesOf(context, 'transfer_files', z.looseObject({ state: z.string().nullish() }))
+    const contentHash = seen?.notes?.listing?.hash ?? came?.notes?.state ?? pulled.manifestSha256
     const notes = { files: pulled.files, bytes: pulled.bytes, replaced: before !== undefined }
     return () =>
       Promise.resolve({

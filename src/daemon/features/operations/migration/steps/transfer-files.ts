@@ -9,6 +9,7 @@ import {
   wipeFiles,
 } from '../../../../../shared/protocol/migration.ts'
 import { agentCodeOf } from '../../../../gateway/agent-errors.ts'
+import { findMapped } from '../map.ts'
 import { SourceFailure } from '../source/source.ts'
 import { fetchArchive } from './fetch-archive.ts'
 import { FileListing } from './file-listing.ts'
@@ -31,9 +32,13 @@ export const transferFiles = stepAction({
   input: FilesInput,
   run: async (context, input) => {
     if (await areUnchanged(context)) return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
+    const state = await stateOfFolder(context)
+    if (state !== null && (await isBrought(context, state))) {
+      return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
+    }
     const { pulled, way } = await broughtFiles(context, input)
     const { files, bytes, entries, manifestSha256, archiveSha1, problems, problemCount } = pulled
-    const about = { files, bytes, entries, manifestSha256, archiveSha1, way }
+    const about = { files, bytes, entries, manifestSha256, archiveSha1, way, state }
     const warnings = [...left(problems, problemCount), ...(await missing(context, pulled))]
     return () => Promise.resolve({ kind: 'done', notes: { ...about, warnings } })
   },
@@ -55,6 +60,20 @@ export const TransferNotes = z.looseObject({
 })
 
 type Pulled = PulledFiles
+
+/** What a node says of the files of a folder of its own; another text means that something has changed. */
+async function stateOfFolder({ source: open, sourceId, signal }: StepContext): Promise<string | null> {
+  const source = await open()
+  if (source.directory === null) return null
+  return (await source.server(sourceId, signal))?.filesFingerprint ?? null
+}
+
+async function isBrought({ deps, sourceFp, sourceId }: StepContext, state: string): Promise<boolean> {
+  const before = await findMapped(deps.db.read, { sourceFp, sourceType: 'files', sourceId })
+  if (before?.contentHash !== state) return false
+  const row = await deps.db.read.selectFrom('server').select('id').where('id', '=', before.targetId).executeTakeFirst()
+  return row !== undefined
+}
 
 /** The files as they lie ready on the node; brought once more where they are not. */
 export async function broughtFiles(
