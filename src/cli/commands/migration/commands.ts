@@ -71,7 +71,7 @@ const REQUEST: readonly Option[] = [
     choices: MigrationPhase.options,
     fills: 'phases',
   },
-  { flags: '--on-conflict <what=how>', summary: CONFLICTS, repeat: true, fills: 'options' },
+  { flags: '--on-conflict <what=how>', summary: CONFLICTS, repeat: true },
   { flags: '--port-range <from-to>', summary: 'where ports are taken from that are remapped (default 20000-29999)' },
   {
     flags: '--unlimited <what=value>',
