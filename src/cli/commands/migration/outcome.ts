@@ -188,7 +188,7 @@ const REJECTED: ReadonlySet<string> = new Set([
   'VALIDATION_ERROR',
 ])
 
-/** How a migration that has ended is told by an exit code. */
+/** The exit code of a migration that has ended. */
 export function endOf(job: MigrationJob): End {
   const { id, status, outcome, error, errorCode, progress } = job
   if (status === 'completed') return { exit: outcome === 'with_failures' ? CLI_FAILURES.PARTIAL : 0 }
