@@ -167,6 +167,8 @@ const ENVIRONMENT: readonly (readonly [string, string])[] = [
   ['PANEL_NO_COLOR', 'no colours, as NO_COLOR'],
   ['PANEL_PAGER', 'the pager for long text'],
   ['PANEL_SETUP_TOKEN', 'the setup token of a fresh panel'],
+  ['PANEL_MIGRATION_KEY', 'the application key of a panel that servers move in from'],
+  ['PANEL_MIGRATION_CLIENT_KEY', "an administrator's account key of that panel"],
 ]
 
 const EXITS: readonly (readonly [number, string])[] = [
@@ -180,7 +182,8 @@ const EXITS: readonly (readonly [number, string])[] = [
   [7, 'a conflict with the present state'],
   [8, 'the panel refused the input'],
   [9, 'throttled or locked out'],
-  [11, 'what was ordered failed'],
+  [10, 'something would be changed; with --detailed-exitcode alone'],
+  [11, 'what was ordered failed or was cancelled'],
   [12, 'the node is offline'],
   [13, 'the panel cannot be reached'],
   [14, 'the host lacks something'],

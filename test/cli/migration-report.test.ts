@@ -1,9 +1,17 @@
 import { expect, it } from 'vitest'
+import { migration } from '../../src/cli/commands/migration/commands.ts'
 import { driftBetween } from '../../src/cli/commands/migration/drift.ts'
 import { afterEvent, type Progress } from '../../src/cli/commands/migration/progress.ts'
 import { lineOf } from '../../src/cli/commands/migration/progress-lines.ts'
 import { markdownReport, textReport } from '../../src/cli/commands/migration/report-text.ts'
-import type { MigrationJob, MigrationPlan, MigrationReport } from '../../src/shared/api/migration.ts'
+import { optionName, walk } from '../../src/cli/kit/command.ts'
+import {
+  type MigrationJob,
+  type MigrationPlan,
+  type MigrationReport,
+  SourceKind,
+} from '../../src/shared/api/migration.ts'
+import { MigrationJobStatus, MigrationPhase, MigrationStepStatus } from '../../src/shared/kernel/migration.ts'
 
 const EVIL = 'a\u001b[2J|b\n# c <script> [x](http://evil) `d` \u202e'
 const JOB = { id: 'mig_1', sourceUrl: EVIL, status: 'completed', outcome: 'clean', config: { verifyOf: null } }
@@ -89,4 +97,16 @@ it('progress follows the events: what runs, what has failed, what the source wan
   expect(at.failed).toEqual([{ action: 'transfer_files', name: 'lobby', error: 'no room' }])
   const paused = afterEvent(at, { id: '', type: 'migration_status', data: { to: 'paused' } }, 9000)
   expect(lineOf(paused, 9000)).toMatch(/^paused, files: 2 of 4 steps, 1 failed; transfer_files/)
+})
+
+it('the choices of flags are those of the contract', () => {
+  const of = (path: string, flag: string) =>
+    [...walk([migration])]
+      .find((one) => one.path.join(' ') === `migration ${path}`)
+      ?.command.options?.find(({ flags }) => optionName(flags) === flag)?.choices
+  expect(of('list', 'status')).toEqual(MigrationJobStatus.options)
+  expect(of('steps', 'status')).toEqual(MigrationStepStatus.options)
+  expect(of('steps', 'phase')).toEqual(MigrationPhase.options)
+  expect(of('start', 'phase')).toEqual(MigrationPhase.options)
+  expect(of('test', 'source')).toEqual(SourceKind.options)
 })

@@ -37,6 +37,14 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/shared/kernel/schedule.ts': { sees: 'client', patterns: [String.raw`/^[^\r\n\u0000]*$/`] },
+  'src/cli/commands/migration/request.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/^\d+$/`, String.raw`/^(\d{1,5})-(\d{1,5})$/`, String.raw`/^\d{1,5}(\.\d{1,3})?$/`],
+  },
+  'src/cli/commands/migration/report-text.ts': {
+    sees: 'remote host',
+    patterns: ['/&/g', '/</g', '/>/g', '/[\\\\`*_{}[\\]()#+!|~]/g'],
+  },
   'src/shared/api/migration.ts': {
     sees: 'client',
     patterns: [

@@ -1,10 +1,28 @@
-import { SourceKind } from '../../../shared/api/migration.ts'
-import { MigrationJobStatus, MigrationPhase, MigrationStepStatus } from '../../../shared/kernel/migration.ts'
 import { type Argument, command, noun, type Option } from '../../kit/command.ts'
 import { IDEMPOTENCY, LIST, YES } from '../../kit/option-sets.ts'
 
 const actions = () => import('./actions.ts')
 const orders = () => import('./orders.ts')
+
+/** As the contract has them, which is not loaded for the help. */
+const SOURCES = ['pterodactyl', 'pelican', 'directory'] as const
+const STATUSES = ['pending', 'validating', 'running', 'paused', 'completed', 'failed', 'cancelled'] as const
+const STEP_STATUSES = ['pending', 'running', 'completed', 'failed', 'skipped'] as const
+const PHASES: readonly string[] = [
+  ...[
+    'validate',
+    'locations',
+    'templates',
+    'users',
+    'servers',
+    'subusers',
+    'databases',
+    'schedules',
+    'backups',
+    'files',
+  ],
+  'finish',
+]
 
 const JOB: Argument = { name: 'job', summary: 'migration: id, beginning of the id, or latest' }
 const SOME = 'mig_01k5w0c9v7f3tqz8m2n4r6x8ya'
@@ -30,12 +48,12 @@ const SOURCE: readonly Option[] = [
   {
     flags: '--source <kind>',
     summary: 'what it is; another kind is refused (default: found by asking)',
-    choices: SourceKind.options,
+    choices: SOURCES,
   },
   {
     flags: '--url <url>',
     summary: 'address of the panel to move from (the global --url goes before the command)',
-    fills: 'url',
+    field: 'url',
   },
   ...KEYS,
   { flags: '--insecure', summary: 'do not check the certificates of the source', fills: 'insecure' },
@@ -68,10 +86,10 @@ const REQUEST: readonly Option[] = [
     flags: '--phase <phase>',
     summary: 'only this comes along, and what it needs',
     repeat: true,
-    choices: MigrationPhase.options,
+    choices: PHASES,
     fills: 'phases',
   },
-  { flags: '--on-conflict <what=how>', summary: CONFLICTS, repeat: true, fills: 'options' },
+  { flags: '--on-conflict <what=how>', summary: CONFLICTS, repeat: true },
   { flags: '--port-range <from-to>', summary: 'where ports are taken from that are remapped (default 20000-29999)' },
   {
     flags: '--unlimited <what=value>',
@@ -199,10 +217,7 @@ export const migration = noun({
     command({
       name: 'list',
       summary: 'List migrations, newest first',
-      options: [
-        { flags: '--status <status>', summary: 'only those', choices: MigrationJobStatus.options, field: 'status' },
-        ...LIST,
-      ],
+      options: [{ flags: '--status <status>', summary: 'only those', choices: STATUSES, field: 'status' }, ...LIST],
       examples: ['panel migration list', 'panel migration list --status failed -o json'],
       endpoints: ['migration.list'],
       load: async () => (await actions()).listMigrations,
@@ -222,8 +237,8 @@ export const migration = noun({
       arguments: [JOB],
       options: [
         { flags: '--failed', summary: 'only those that have failed' },
-        { flags: '--status <status>', summary: 'only those', choices: MigrationStepStatus.options, field: 'status' },
-        { flags: '--phase <phase>', summary: 'only of this phase', choices: MigrationPhase.options, field: 'phase' },
+        { flags: '--status <status>', summary: 'only those', choices: STEP_STATUSES, field: 'status' },
+        { flags: '--phase <phase>', summary: 'only of this phase', choices: PHASES, field: 'phase' },
         ...LIST,
       ],
       examples: ['panel migration steps latest --failed', `panel migration steps ${SOME} --phase files --all`],
@@ -338,7 +353,7 @@ export const migration = noun({
         },
         { flags: '--out <file>', summary: 'write it to this file' },
       ],
-      examples: ['panel migration report latest', 'panel migration report latest --format markdown --out report.md'],
+      examples: ['panel migration report latest', 'panel migration report latest --format markdown > moved.txt'],
       endpoints: [],
       exits: [6, 7],
       paged: true,

@@ -72,7 +72,7 @@ async function goOn(run: Run, jobId: MigrationId, job: api.MigrationJob): Promis
   return 0
 }
 
-/** Waits, where that is wanted, until the migration is as it was told to be. */
+/** Waits, where that is wanted, until the migration is as it was ordered to be. */
 async function awaitOrder(run: Run, job: api.MigrationJob, wanted: 'paused' | 'cancelled'): Promise<number> {
   if (!wantsToWait(run) || job.status === wanted) {
     await run.out.item(job, MIGRATIONS)

@@ -33,6 +33,8 @@ const RESULTS: View<Result> = {
 
 const MOST_FAILED = 1000
 const SHOWN_FAILED = 20
+/** What the screen needs. */
+const LEAST_ROWS = 12
 
 /** How a waiting ended: with the migration, or without it. */
 export type Ending =
@@ -96,7 +98,8 @@ async function progressingOn(run: Run): Promise<Progressing> {
   const isTrace = run.args.flag('debug') || run.args.flag('verbose') || run.env.debug
   const isShared = isTrace || (run.out.format === 'jsonl' && stdout.isTTY === true)
   const isPlain = run.args.choice('tui') === false || run.env.ci || run.env.dumbTerminal
-  if (stderr.isTTY !== true || isPlain || isShared) return progressLines(run)
+  const isLow = (stderr.rows || LEAST_ROWS) < LEAST_ROWS
+  if (stderr.isTTY !== true || isPlain || isShared || isLow) return progressLines(run)
   const { progressScreen } = await import('./progress-screen.tsx')
   return progressScreen(run)
 }
@@ -185,7 +188,7 @@ const REJECTED: ReadonlySet<string> = new Set([
   'VALIDATION_ERROR',
 ])
 
-/** How a migration that has ended is told by an exit code. */
+/** The exit code of a migration that has ended. */
 export function endOf(job: MigrationJob): End {
   const { id, status, outcome, error, errorCode, progress } = job
   if (status === 'completed') return { exit: outcome === 'with_failures' ? CLI_FAILURES.PARTIAL : 0 }

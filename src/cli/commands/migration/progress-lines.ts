@@ -11,7 +11,7 @@ export interface Progressing {
   end(): void
 }
 
-/** Without news a line comes at most so often, and at least as soon as something else happens. */
+/** Of the same phase a line comes at most so often. */
 const LINE_MS = 5000
 
 /** Plain lines on stderr, for logs and pipes: what has failed at once, and how far it is every few seconds. */

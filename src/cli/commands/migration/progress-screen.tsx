@@ -45,7 +45,7 @@ export function progressScreen(run: Run): Progressing {
       if (isMoved || run.clock.monotonicMs() - drawnMs >= FRAME_MS) draw(HINT)
     },
     say: (text) => {
-      said = [...said.slice(-2), text]
+      said = [...said.filter((other) => other !== text).slice(-2), text]
       draw(HINT)
     },
     end: () => {
@@ -66,8 +66,8 @@ export interface ProgressScreenProps {
   readonly rows: number
 }
 
-/** Rows beside those of steps: title, bar, status, what was said, hint, and one that stays free so that nothing scrolls. */
-const FIXED_ROWS = 8
+/** The most rows beside those of steps and failures: title, bar, more, throttle, cut, three that were said, hint, and one that stays free. */
+const FIXED_ROWS = 10
 const MOST_STEPS = 8
 const MOST_FAILED = 4
 

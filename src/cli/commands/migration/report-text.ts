@@ -21,7 +21,7 @@ export function textReport(job: MigrationJob, report: MigrationReport): string {
       ...lines.map((line) => `- ${oneLine(line)}\n`),
     ].join('')
   })
-  return `${headOf(job, report)}\n\n${parts.join('\n')}`
+  return `${oneLine(headOf(job, report))}\n\n${parts.join('\n')}`
 }
 
 /** The same as Markdown. Nothing that came from the source makes a heading, a link or a picture of it. */
