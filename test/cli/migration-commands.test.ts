@@ -151,7 +151,9 @@ describe('panel migration', () => {
 
   it('compares with the source again, and refuses a plan that is another one by now', async () => {
     const [{ id }] = JSON.parse((await run(0, ['list', '-o', 'json', '--limit', '1'])).stdout)
-    await run(0, ['verify', id, '--wait'])
+    await run(0, ['verify', 'latest', '--wait'])
+    // Of the move, and not of the comparison.
+    expect((await run(0, ['report', 'latest'])).stdout).toContain(id)
     stage.source.passWeek()
     const different = await run(3, ['verify', id, '--wait', '-o', 'jsonl'])
     expect(lines(different).at(-1)).toMatchObject({
