@@ -218,6 +218,7 @@ describe('the progress screen', { timeout: PATIENCE_MS }, () => {
     expect(shown.match(/Moving in from/g)).toHaveLength(1)
     await pane.resize(60, 14)
     await pane.until((screen) => screen.includes('steps') && screen.split('\n').length <= 15, 'a smaller screen')
+    await pane.resize(120, 30)
     await pane.keys('C-c')
     await pane.shows('EXIT=130', 20_000)
     expect(await pane.screen()).toContain('the migration goes on')
