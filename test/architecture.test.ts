@@ -81,6 +81,8 @@ describe('audit rows and events', () => {
       'src/daemon/features/fleet/nodes/link.ts',
       // Runs of backup policies that begin and end.
       'src/daemon/features/operations/backup-policies/runs.ts',
+      // How far servers are that move in.
+      'src/daemon/features/operations/migration/change.ts',
       // What becomes of backups of the panel itself.
       'src/daemon/features/operations/self-backups/create-job.ts',
       // Another version of the program has started.
@@ -89,6 +91,8 @@ describe('audit rows and events', () => {
       'src/daemon/features/plugins/plugins.ts',
       // What becomes of backups.
       'src/daemon/features/servers/backups/announce.ts',
+      // Runs of schedules that begin, go on and end.
+      'src/daemon/features/servers/schedules/runs.ts',
       // What nodes report of servers, and that they have removed one.
       'src/daemon/features/servers/servers/observe.ts',
       'src/daemon/features/servers/servers/remove.ts',

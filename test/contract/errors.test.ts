@@ -84,6 +84,7 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   JOB_NOT_CONTROLLABLE: 'test/daemon/jobs/jobs.test.ts',
   JOB_STEP_NOT_FAILED: 'test/daemon/jobs/jobs.test.ts',
   JOB_STEP_NOT_RETRYABLE: 'test/daemon/jobs/jobs.test.ts',
+  VALIDATION_ERROR: 'test/daemon/migration/migration.test.ts',
   MIGRATION_IN_PROGRESS: 'test/daemon/migration/migration.test.ts',
   MIGRATION_INVALID_STATE: 'test/daemon/migration/migration.test.ts',
   MIGRATION_STEP_NOT_FOUND: 'test/daemon/migration/migration.test.ts',
@@ -311,7 +312,11 @@ describe('a refusal', () => {
 
 describe('the declared codes', () => {
   it('are each reached here or in the file that is named for them', async () => {
-    const here = new Set<string>([...CAUSES.map(({ code }) => code), ...Object.values(MISSING), ...Object.values(OF_MIGRATION)])
+    const here = new Set<string>([
+      ...CAUSES.map(({ code }) => code),
+      ...Object.values(MISSING),
+      ...Object.values(OF_MIGRATION),
+    ])
     const declared = [...new Set(all.flatMap(({ errors }) => [...errors]))].sort()
     const missing: string[] = []
     for (const code of declared) {
@@ -329,6 +334,7 @@ describe('the declared codes', () => {
 function bodyFor(id: string): Parts {
   if (id === 'sftp.revoke_user') return { query: { serverId: world.ids['serverId'] ?? '' } }
   if (id === 'backups.file') return { query: { path: 'a' } }
+  if (id === 'tasks.preview') return { query: { schedule: '@daily' } }
   if (id === 'files.pull') return { body: { url: 'https://example.org/x' } }
   const endpoint = endpoints.find((one) => one.id === id)
   if (

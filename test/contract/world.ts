@@ -234,7 +234,10 @@ async function endedMigration({ app }: TestPanel): Promise<Record<string, string
       .execute()
     const step = { phase: 'users', action: 'import_user', name: 'somebody', status: 'completed', input: '{}' } as const
     const about = { jobId, id: stepId, seq: 1, sourceType: 'user', sourceId: '1', targetId: null, updatedAt: tx.now }
-    await tx.q.insertInto('migrationStep').values({ ...about, ...step }).execute()
+    await tx.q
+      .insertInto('migrationStep')
+      .values({ ...about, ...step })
+      .execute()
   })
   return { 'migration jobId': jobId, 'migration stepId': stepId }
 }

@@ -127,10 +127,11 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, text: string]>>
   ...Object.fromEntries(
     [
       ...['migration_started', 'migration_status', 'migration_progress', 'migration_step_updated'],
-      ...['migration_step_progress', 'migration_paused', 'migration_completed', 'migration_failed'],
-      ...['migration_cancelled', 'migration_throttled'],
+      ...['migration_paused', 'migration_completed', 'migration_failed', 'migration_cancelled'],
     ].map((type) => [type, ['test/daemon/migration/migration.test.ts', type]] as const),
   ),
+  migration_step_progress: ['test/long/migration-acceptance.test.ts', 'migration_step_progress'],
+  migration_throttled: ['test/long/migration-acceptance.test.ts', 'migration_throttled'],
   // A game causes it, and no request.
   eula_required: ['test/daemon/servers/life-settings.test.ts', `of('eula_required')`],
 }

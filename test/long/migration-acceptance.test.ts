@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
+import { listBackups } from '../../src/shared/api/backups.ts'
 import {
   cancelMigration,
   type MigrationDetail,
@@ -12,9 +13,9 @@ import {
   testMigration,
 } from '../../src/shared/api/migration.ts'
 import { listTasks } from '../../src/shared/api/schedules.ts'
-import { listBackups } from '../../src/shared/api/backups.ts'
 import { getServer, updateServer } from '../../src/shared/api/servers.ts'
 import { failedSteps, MigrationStage } from '../daemon/migration/migration-stage.ts'
+import { allEvents } from '../e2e/sse.ts'
 import { sourceFlags } from '../migration-source/flags.ts'
 import type { SourceSimulator } from '../migration-source/source-simulator.ts'
 
@@ -127,6 +128,7 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
     expect({ status: job.status, failed: failedSteps(job) }).toEqual({ status: 'completed', failed: [] })
     expect(at.source.log.filter(({ early }) => early)).toEqual([])
     await expectAllThere(at)
+    expect(await eventTypes(at)).toContain('migration_throttled')
   })
 
   it.each(['short', 'reset'] as const)('an archive that is cut off (%s) is fetched again', async (mode) => {
@@ -251,6 +253,7 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
     await at.panel.client.call(cancelMigration, { params, body: {} })
     const job = await at.in(jobId, ['cancelled'], PATIENCE_MS)
     expect(job.hasKeys).toBe(false)
+    expect(await eventTypes(at)).toContain('migration_step_progress')
     expect(at.source.state()).toEqual(before)
     await at.source.setFaults({ slowBps: 0 })
     const whole = await ended(at)
@@ -361,6 +364,12 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
     expect((await at.panel.client.call(getServer, { params: { serverId } })).description).toBe('ours')
   })
 })
+
+/** The types of all events so far. */
+async function eventTypes(at: MigrationStage): Promise<Set<string>> {
+  const events = await allEvents(`${at.panel.url}/api/admin/events`, at.panel.adminToken)
+  return new Set(events.map(({ type }) => type))
+}
 
 /** Each server that came has the files that it has on the source. */
 async function expectAllThere(at: { source: SourceSimulator } & MigrationStage): Promise<void> {

@@ -55,7 +55,7 @@ it('folders of a node move in; those that are no servers are reported, and nothi
   expect(servers).toHaveLength(18)
   for (const { id, name } of servers) {
     const files = await stage.filesOf(id)
-    expect(Object.keys(files).sort(), name).toEqual(['panel-server.yaml', 'world/level.dat'])
+    expect(Object.keys(files).sort(), name).toEqual(['world/level.dat'])
   }
   const left = job.report?.skipped.filter(({ type, reason }) => type === 'server' && reason === 'unreadable')
   expect(left?.map(({ name }) => name).sort()).toEqual(['broken', 'elsewhere'])

@@ -5,6 +5,7 @@ import { afterEach, expect, it } from 'vitest'
 import { getMigration, listTargetNodes, startMigration } from '../../src/shared/api/migration.ts'
 import { updateNode } from '../../src/shared/api/nodes.ts'
 import { listServers } from '../../src/shared/api/servers.ts'
+import { unsuspendServer } from '../../src/shared/api/suspension.ts'
 import type { MigrationId } from '../../src/shared/kernel/ids.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { type SourceProcess, startSourceProcess } from '../migration-source/source-process.ts'
@@ -13,6 +14,11 @@ let panel: SplitPanel
 let source: SourceProcess
 
 afterEach(async () => {
+  for (const page of [1, 2, 3]) {
+    for (const { id, status } of await panel.client.call(listServers, { query: { limit: 100, page } })) {
+      if (status === 'suspended') await panel.client.call(unsuspendServer, { params: { serverId: id } })
+    }
+  }
   await panel.leave()
   await source.close()
 })

@@ -21,7 +21,16 @@ let port: number
 
 beforeAll(async () => {
   port = await quietPort()
-  const few = { servers: 1, nodes: 1, suspended: 0, fullSlots: 0, zeroSlots: 0, oddities: false, filesPerServer: 1, fileKb: 1 }
+  const few = {
+    servers: 1,
+    nodes: 1,
+    suspended: 0,
+    fullSlots: 0,
+    zeroSlots: 0,
+    oddities: false,
+    filesPerServer: 1,
+    fileKb: 1,
+  }
   stage = await MigrationStage.open({
     source: {
       ...few,

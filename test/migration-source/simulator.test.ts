@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Parser, type ReadEntry } from 'tar'
 import { afterEach, describe, expect, it } from 'vitest'
 import { sourceFlags } from './flags.ts'
+import type { FailKind } from './options.ts'
 import { attributesOf, refusalOf, requestTo, rowsOf } from './request.ts'
 import type { SimServer } from './rows.ts'
 import { startSourceProcess } from './source-process.ts'
@@ -142,7 +143,7 @@ describe('a source', () => {
     expect((await ask(`${pathOf(source, 3)}/backups`, { method: 'POST' })).status).toBe(409)
   })
 
-  it('has the same rows and files for the same seed, and others for another', async () => {
+  it('has the same rows and files for the same seed, and others for another', { tags: ['long'] }, async () => {
     const flags = '--servers 6 --full-slots 1'
     const [one, same, other] = [await started(flags), await started(flags), await started(`${flags} --seed 8`)]
     expect(same.state()).toEqual(one.state())
@@ -152,13 +153,15 @@ describe('a source', () => {
   })
 
   it('is described by flags', () => {
-    const world = '--flavor pelican --servers 12 --seed 7 --suspended 1 --full-slots 1 --zero-slots 2 --poison-egg --plain'
+    const world =
+      '--flavor pelican --servers 12 --seed 7 --suspended 1 --full-slots 1 --zero-slots 2 --poison-egg --plain'
     expect(sourceFlags(world)).toEqual({
       ...{ flavor: 'pelican', servers: 12, seed: 7, suspended: 1, fullSlots: 1, zeroSlots: 2 },
       ...{ poisonEgg: true, oddities: false, faults: {} },
     })
     const requests = '--throttle 30 --throttle-window 5 --retry-after date --fail-every 5 --fail-kind lost'
-    const archives = '--truncate-backup 1 --truncate-mode short --corrupt-backup --backup-hang --hostile-tar --slow-bps 20000'
+    const archives =
+      '--truncate-backup 1 --truncate-mode short --corrupt-backup --backup-hang --hostile-tar --slow-bps 20000'
     expect(sourceFlags(`${requests} ${archives} --wings-offline 1,2`).faults).toEqual({
       ...{ throttle: 30, throttleWindowMs: 5000, retryAfter: 'date', failEvery: 5, failKind: 'lost' },
       ...{ truncateBackup: 1, truncateMode: 'short', corruptBackup: Number.MAX_SAFE_INTEGER },
@@ -245,7 +248,7 @@ describe('a source', () => {
     expect(await requestTo(source)('/api/application/nodes').then(({ status }) => status)).toBe(200)
   })
 
-  it('is the same after a kill when it has a folder', async () => {
+  it('is the same after a kill when it has a folder', { tags: ['long'] }, async () => {
     const all = '--servers 3 --suspended 0 --full-slots 0 --zero-slots 0'
     const folder = await mkdtemp(join(tmpdir(), 'panel-source-kept-'))
     const source = await startSourceProcess(`${all} --backup-ms 400 --backup-hang 1 --folder ${folder}`)
@@ -442,28 +445,27 @@ describe('a request to a source', () => {
     expect((await node()).headers.get('retry-after')).toMatch(/ GMT$/)
   })
 
-  it.each([['500'], ['503'], ['504'], ['html'], ['cut'], ['reset'], ['lost']])(
-    'meets what stands in its way: %s',
-    async (kind) => {
-      const source = await started(`--fail-every 2 --fail-kind ${kind} --fail-methods POST --fail-path /power`)
-      const ask = requestTo(source)
-      const power = async (id: number): Promise<unknown> => {
-        const path = `${pathOf(source, id)}/power`
-        const answer = await ask(path, { method: 'POST', body: JSON.stringify({ signal: 'start' }) }).catch(
-          () => undefined,
-        )
-        return answer === undefined ? 'nothing' : [answer.status, answer.headers.get('content-type')]
-      }
-      expect(await power(1)).toEqual([204, null])
-      const failed: Record<string, unknown> = { html: [200, 'text/html'], reset: 'nothing', lost: 'nothing' }
-      const ofHttp = /^\d/.test(kind) ? [Number(kind), 'text/html'] : [204, null]
-      expect(await power(3)).toEqual(failed[kind] ?? ofHttp)
-      // What was lost was done all the same.
-      const isDone = kind === 'lost' || kind === 'cut'
-      expect(serverAt(source, 3).power).toBe(isDone ? 'running' : 'offline')
-      expect((await ask(pathOf(source, 1))).status).toBe(200)
-    },
-  )
+  const met = async (kind: FailKind): Promise<void> => {
+    const source = await started(`--fail-every 2 --fail-kind ${kind} --fail-methods POST --fail-path /power`)
+    const ask = requestTo(source)
+    const power = async (id: number): Promise<unknown> => {
+      const path = `${pathOf(source, id)}/power`
+      const answer = await ask(path, { method: 'POST', body: JSON.stringify({ signal: 'start' }) }).catch(
+        () => undefined,
+      )
+      return answer === undefined ? 'nothing' : [answer.status, answer.headers.get('content-type')]
+    }
+    expect(await power(1)).toEqual([204, null])
+    const failed: Record<string, unknown> = { html: [200, 'text/html'], reset: 'nothing', lost: 'nothing' }
+    const ofHttp = /^\d/.test(kind) ? [Number(kind), 'text/html'] : [204, null]
+    expect(await power(3)).toEqual(failed[kind] ?? ofHttp)
+    // What was lost was done all the same.
+    const isDone = kind === 'lost' || kind === 'cut'
+    expect(serverAt(source, 3).power).toBe(isDone ? 'running' : 'offline')
+    expect((await ask(pathOf(source, 1))).status).toBe(200)
+  }
+  it.each(['500', 'lost'] as const)('meets what stands in its way: %s', met)
+  it.each(['503', '504', 'html', 'cut', 'reset'] as const)('meets what stands in its way: %s', { tags: ['long'] }, met)
 
   it('can get half of an answer', async () => {
     const source = await started('--fail-every 1 --fail-kind cut')

@@ -47,7 +47,14 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/shared/api/migration.ts': {
     sees: 'client',
-    patterns: [String.raw`/^[\x21-\x7e]{8,512}$/`, 'z.url({protocol:/^https?$/})', '/^[0-9a-f]{64}$/'],
+    patterns: [
+      '/^[0-9a-f]{64}$/',
+      String.raw`/^[\x21-\x7e]{8,512}$/`,
+      '/^https?$/',
+      '/^https?$/',
+      'z.url({protocol:/^https?$/})',
+      'z.url({protocol:/^https?$/})',
+    ],
   },
   'src/daemon/features/operations/migration/steps/fetch-archive.ts': {
     sees: 'remote host',
@@ -89,7 +96,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'remote host',
     patterns: [
       '/^[!-~]{1,500}$/',
-      String.raw`/\/+$/`,
       String.raw`/\b(?:ptl[ac]|papp|pacc)_\w{1,200}/g`,
       String.raw`/\beyJ[\w-]{1,2000}(?:\.[\w-]{1,2000}){0,2}/g`,
       String.raw`/\b(token|signature|credential)=[^\s&"']{1,2000}/gi`,
@@ -99,10 +105,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/daemon/features/operations/migration/source/node-tree.ts': {
     sees: 'remote host',
     patterns: [String.raw`/^[\w.-]{1,500}$/`, '/^[0-7]{1,6}$/'],
-  },
-  'src/daemon/features/operations/migration/source/panel-source.ts': {
-    sees: 'operator',
-    patterns: [String.raw`/\/+$/`],
   },
   'src/daemon/features/operations/migration/source/rows.ts': {
     sees: 'remote host',
@@ -658,7 +660,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/api/files.ts': { sees: 'client', patterns: ['/^0?[0-7]{3}$/', '/^[0-9a-f]{64}$/'] },
   'src/shared/protocol/files.ts': {
     sees: 'client',
-    patterns: ['/^[A-Za-z0-9_-]{43}$/', '/^[0-9a-f]{64}$/', String.raw`/^[\w.-]{1,100}$/`],
+    patterns: ['/^[A-Za-z0-9_-]{43}$/', '/^[0-9a-f]{64}$/', '/^[0-9a-f]{8}$/', String.raw`/^[\w.-]{1,100}$/`],
   },
   'src/daemon/http/stream-answer.ts': {
     sees: 'client',

@@ -292,7 +292,7 @@ async function deliver(
     const counted = counting(part(bytes, { offset, length }), sent, (count) =>
       watch.progress({ entries: 0, bytes: count, totalBytes: null }),
     )
-    const { sha256 } = await bulk.deliver(ticket, counted, { signal, progress: () => {} })
+    const sha256 = await bulk.deliver(ticket, counted, { signal, progress: () => {} })
     return { sha256, bytes: sent.bytes }
   }
   const isWhole = content === 'archive' && path === null && denied.length === 0
@@ -301,7 +301,7 @@ async function deliver(
     const asItLies = counting(store.read(archiveKey(head.backupId, compression), range, signal), sent, (count) =>
       watch.progress({ entries: 0, bytes: count, totalBytes: range.length }),
     )
-    const { sha256 } = await bulk.deliver(ticket, asItLies, { signal, progress: () => {} })
+    const sha256 = await bulk.deliver(ticket, asItLies, { signal, progress: () => {} })
     return { sha256, bytes: sent.bytes }
   }
   const bytes = await openBytes(backup, { reuses: false })

@@ -25,9 +25,9 @@ export function consoleRequests({ servers, bulk }: ConsoleRequestDeps): readonly
       feeds.subscribe(knownServer(servers, input.serverId).console, input),
     ),
     onRequest(unsubscribeConsole, ({ serverId }, { feeds }) => feeds.unsubscribe(serverId)),
-    onRequest(sendConsoleLog, ({ serverId, ticket }, watch) =>
-      bulk.deliver(ticket, logText(knownServer(servers, serverId).console), watch),
-    ),
+    onRequest(sendConsoleLog, async ({ serverId, ticket }, watch) => ({
+      sha256: await bulk.deliver(ticket, logText(knownServer(servers, serverId).console), watch),
+    })),
     onRequest(fetchConsole, (input) => fetchLines(knownServer(servers, input.serverId).console, input)),
   ]
 }

@@ -40,10 +40,12 @@ export class FolderHandle {
   readonly fd: number
   readonly device: bigint
   readonly inode: bigint
+  readonly #prefix: Buffer
   #mount: string | undefined
 
   private constructor(fd: number) {
     this.fd = fd
+    this.#prefix = Buffer.from(`/proc/self/fd/${fd}/`)
     const { dev, ino } = fstatSync(fd, { bigint: true })
     this.device = dev
     this.inode = ino
@@ -222,7 +224,7 @@ export class FolderHandle {
   }
 
   private within(name: Buffer): Buffer {
-    return Buffer.concat([Buffer.from(`/proc/self/fd/${this.fd}/`), name])
+    return Buffer.concat([this.#prefix, name])
   }
 
   /** Where agent and game are one user, a game can close a folder to hide what is in it or to keep it from being removed. */

@@ -4,6 +4,7 @@ import { type EntryFacts, FILE_LIMITS } from '../../shared/protocol/file-operati
 import { FURTHEST_MS } from '../../shared/protocol/files.ts'
 import { AgentFailure } from '../failure.ts'
 import type { FolderHandle } from './folder-handle.ts'
+import type { ListedNames } from './listed-names.ts'
 import { factsIn, isPart, isRootPath, pathBelow, withFolder, withPlace } from './place.ts'
 import type { PathRules } from './rules.ts'
 import { pacer } from './walk.ts'
@@ -19,8 +20,8 @@ export interface Page {
 }
 
 /**
- * The entries behind the name `after`, in the order of their bytes. The folder is read from its beginning for each page, and never
- * held as a whole: a page costs its own size in memory, also of a folder of a million entries.
+ * The entries behind the name `after`, in the order of their bytes. A very large folder is read from its beginning for each page, and
+ * never held as a whole: a page costs its own size in memory, also of a folder of a million entries.
  */
 export async function listPage(
   root: string,
@@ -29,20 +30,24 @@ export async function listPage(
     after,
     limit,
     rules,
+    listed,
+    nowMs,
     signal,
   }: {
     readonly after: string | null
     readonly limit: number
     readonly rules: PathRules
+    readonly listed: ListedNames
+    /** Milliseconds since the epoch. */
+    readonly nowMs: number
     readonly signal: AbortSignal
   },
 ): Promise<Page> {
   return await withFolder(root, path, async (folder) => {
-    const { names, total, isCut } = await lowestNames(namesIn(folder, path, rules), {
-      after: bytesAfter(after),
-      limit,
-      signal,
-    })
+    const which = { after: bytesAfter(after), limit, signal }
+    const known = rules.hides ? undefined : await allNames(folder, { listed, nowMs, signal })
+    const { names, total, isCut } =
+      known === undefined ? await lowestNames(namesIn(folder, path, rules), which) : namesBehind(known, which)
     const mayGoOn = pacer(() => signal.aborted)
     const entries: EntryFacts[] = []
     let left = FILE_LIMITS.answerBytes
@@ -116,6 +121,43 @@ function* namesIn(folder: FolderHandle, path: string, rules: PathRules): Generat
   for (const { name, isFolder } of folder.entries()) {
     if (!rules.isHidden(pathBelow(path, name), isFolder)) yield name.toString('latin1')
   }
+}
+
+/** All names of a folder in their order, when they are not too many. */
+async function allNames(
+  folder: FolderHandle,
+  { listed, nowMs, signal }: { readonly listed: ListedNames; readonly nowMs: number; readonly signal: AbortSignal },
+): Promise<readonly string[] | undefined> {
+  const mayGoOn = pacer(() => signal.aborted)
+  return (
+    listed.of(folder) ??
+    (await listed.keep(folder, nowMs, async (most) => {
+      const names: string[] = []
+      let bytes = 0
+      for (const name of folder.names()) {
+        if (isPart(name)) continue
+        bytes += name.length
+        if (names.length === most.names || bytes > most.bytes) return undefined
+        names.push(name)
+        if (names.length % 256 === 0 && !(await mayGoOn())) throw cancelled()
+      }
+      return names
+    }))
+  )
+}
+
+/** The same of names that are in their order. */
+function namesBehind(
+  all: readonly string[],
+  { after, limit }: { readonly after: string; readonly limit: number },
+): { names: readonly string[]; total: number; isCut: boolean } {
+  let [first, end] = [0, all.length]
+  while (first < end) {
+    const middle = (first + end) >>> 1
+    if ((all[middle] ?? '') <= after) first = middle + 1
+    else end = middle
+  }
+  return { names: all.slice(first, first + limit), total: all.length, isCut: first + limit < all.length }
 }
 
 /** The lowest names behind one; those of the agent's own parts are not among them. */

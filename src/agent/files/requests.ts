@@ -12,6 +12,7 @@ import { checksums } from './checksums.ts'
 import { copy } from './copy.ts'
 import { FileWork, numbered } from './file-work.ts'
 import { describe, listPage } from './list.ts'
+import { ListedNames } from './listed-names.ts'
 import { setModes } from './modes.ts'
 import { removeEntries } from './remove.ts'
 import { search } from './search.ts'
@@ -30,11 +31,13 @@ export interface FileRequestDeps {
 export function fileRequests({ servers, bulk }: FileRequestDeps): readonly RequestHandler[] {
   const writing = new Set<string>()
   const work = new FileWork(servers)
+  const listed = new ListedNames()
   const rootOf = (serverId: string): string => work.rootOf(serverId)
   return [
     onRequest(operations.listFolder, ({ serverId, path, after, limit, filePaths }, { signal }) => {
       const rules = work.rulesFor(serverId, { filePaths, reads: [[path, 'path']] })
-      return listPage(rootOf(serverId), path, { after, limit, rules, signal })
+      const nowMs = work.server(serverId).context.clock.nowMs()
+      return listPage(rootOf(serverId), path, { after, limit, rules, listed, nowMs, signal })
     }),
     onRequest(operations.describeEntry, ({ serverId, path }) => describe(rootOf(serverId), path)),
     onRequest(operations.makeServerFolder, async ({ serverId, path, parents }) => {
@@ -121,12 +124,14 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
     onRequest(uploadOffset, async ({ serverId, path, sha256 }) => ({
       offset: await partSize(rootOf(serverId), path, sha256),
     })),
-    onRequest(sendFile, async ({ serverId, path, etag, offset, length, ticket }, watch) => {
+    onRequest(sendFile, async ({ serverId, path, etag, offset, length, ticket, crc32 = false }, watch) => {
       work.rulesFor(serverId, { reads: [[path, 'path']] })
       const file = await openFile(rootOf(serverId), path)
       try {
         if (file.facts.etag !== etag) throw new AgentFailure('ETAG_MISMATCH', 'The file has changed; read it again')
-        return await bulk.deliver(ticket, readRange(file, { offset, length }), watch)
+        const content = readRange(file, { offset, length })
+        if (crc32) return { crc32: await bulk.deliver(ticket, content, watch, 'crc32') }
+        return { sha256: await bulk.deliver(ticket, content, watch) }
       } finally {
         await file.handle.close()
       }

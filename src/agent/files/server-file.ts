@@ -1,6 +1,6 @@
 import { createHash, type Hash, randomBytes } from 'node:crypto'
-import { type BigIntStats, constants, fsync, renameSync } from 'node:fs'
-import { type FileHandle, open } from 'node:fs/promises'
+import { type BigIntStats, constants, fsync } from 'node:fs'
+import { type FileHandle, open, rename } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { type FileFacts, FURTHEST_MS, TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
 import { AgentFailure } from '../failure.ts'
@@ -125,7 +125,7 @@ export async function writeFile(
       if (process.getuid?.() === 0) await file.chown(uid, gid)
       await file.chmod(mode ?? MODE)
       await file.sync()
-      rename(place, part, await file.stat({ bigint: true }))
+      await putInPlace(place, part, await file.stat({ bigint: true }))
       await syncFolder(place.folder.fd)
       return { ...factsOf(await file.stat({ bigint: true })), sha256 }
     } catch (cause) {
@@ -240,14 +240,17 @@ async function writePieces(
   return at
 }
 
-/** What is put in the place is what was written: a game may have put something else under the name of the part. */
-function rename({ folder, name }: Place, part: Buffer, written: BigIntStats): void {
+/**
+ * What is put in the place is what was written: a game may have put something else under the name of the part. The disk may take long
+ * to free what was there, which nobody else waits for.
+ */
+async function putInPlace({ folder, name }: Place, part: Buffer, written: BigIntStats): Promise<void> {
   const there = folder.statOf(part)
   if (there === undefined || BigInt(there.ino) !== written.ino) {
     throw new AgentFailure('CANCELLED', 'What was written was taken away meanwhile; send it again')
   }
   try {
-    renameSync(folder.pathOf(part), folder.pathOf(name))
+    await rename(folder.pathOf(part), folder.pathOf(name))
   } catch (error) {
     const code = codeOf(error)
     if (code === 'EISDIR' || code === 'ENOTEMPTY' || code === 'EEXIST') throw noFile()

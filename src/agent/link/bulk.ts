@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto'
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { type CheckName, startCheck } from '../../shared/platform/transfer-check.ts'
 import { BULK_PATH } from '../../shared/protocol/files.ts'
 import { AgentFailure } from '../failure.ts'
 import { errorText } from '../logger.ts'
@@ -16,8 +16,8 @@ export interface TransferWatch {
 
 /** The way of bytes between this node and its daemon: over HTTP, at tickets that the daemon has given. */
 export interface Bulk {
-  /** Delivers bytes; resolves with their SHA-256 when the daemon has taken all of them. */
-  deliver(ticket: string, content: AsyncIterable<Uint8Array>, watch: TransferWatch): Promise<{ sha256: string }>
+  /** Delivers bytes; resolves with their check, SHA-256 where none is named, when the daemon has taken all of them. */
+  deliver(ticket: string, content: AsyncIterable<Uint8Array>, watch: TransferWatch, check?: CheckName): Promise<string>
   /** Fetches bytes, and resolves when `take` has taken all of them. */
   fetch<T>(ticket: string, take: (content: AsyncIterable<Uint8Array>) => Promise<T>, watch: TransferWatch): Promise<T>
 }
@@ -25,9 +25,9 @@ export interface Bulk {
 /** Transfers with the node's own credentials. Nothing is ever whole in memory; what moves nothing for 30 s is given up. */
 export function createBulk(target: ConnectTarget): Bulk {
   return {
-    deliver: async (ticket, content, watch) => {
-      const hash = createHash('sha256')
-      const counted = counting(watch, (piece) => hash.update(piece))
+    deliver: async (ticket, content, watch, check = 'sha256') => {
+      const running = startCheck(check)
+      const counted = counting(watch, (piece) => running.add(piece))
       const request = open(target, 'PUT', ticket, watch.signal)
       const answer = answerOf(request)
       answer.catch(() => {}) // awaited below, and when the sending fails it says why
@@ -38,7 +38,7 @@ export function createBulk(target: ConnectTarget): Bulk {
         throw await failureOf(error, answer, watch)
       }
       await finished(await failing(answer, watch))
-      return { sha256: hash.digest('hex') }
+      return running.text()
     },
     fetch: async (ticket, take, watch) => {
       const request = open(target, 'GET', ticket, watch.signal)

@@ -52,16 +52,19 @@ export class StepRecords {
     await rm(this.listPath(stepId), { force: true })
   }
 
-  /** Every record that can be read. What lies there without one is removed. */
+  /** Every record that can be read. */
   async all(): Promise<StepRecord[]> {
-    const records: StepRecord[] = []
+    const names = (await readdir(this.#folder)).filter((name) => name.endsWith(END))
+    const records = await Promise.all(names.map((name) => this.read(name.slice(0, -END.length))))
+    return records.flatMap((record) => record ?? [])
+  }
+
+  /** Removes what lies there without a record. While work is under way there is some: its list, and records on their way to the disk. */
+  async sweep(): Promise<void> {
     for (const name of await readdir(this.#folder)) {
-      const stepId = name.slice(0, name.lastIndexOf('.'))
-      const record = await this.read(stepId)
+      const record = await this.read(name.slice(0, name.lastIndexOf('.')))
       if (record === undefined) await rm(join(this.#folder, name), { force: true })
-      else if (name.endsWith(END)) records.push(record)
     }
-    return records
   }
 
   #path(stepId: string): string {

@@ -79,6 +79,7 @@ export class MigrationSteps {
   async begin(): Promise<void> {
     const { layout, log } = this.#deps
     const kept = new Set<string>()
+    await this.records.sweep()
     for (const record of await this.records.all()) {
       const staged = this.#staged(record.stepId)
       const isThere = existsSync(staged)
@@ -168,6 +169,11 @@ export class MigrationSteps {
       const record = await this.#known(stepId)
       if (record.serverId !== server.id) throw otherServer()
       if (record.state === 'placed') return false
+      // The exchange is done, and what came after it was not.
+      if (record.state === 'placing' && !existsSync(this.#staged(stepId))) {
+        await this.records.write({ ...record, state: 'placed', atMs: this.#deps.clock.nowMs() })
+        return false
+      }
       const { entries, bytes } = record.pulled
       return await this.#reporting(
         () => progress({ entries, bytes }),

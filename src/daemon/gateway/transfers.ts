@@ -1,8 +1,9 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { ByteStream } from '../../shared/kernel/contract.ts'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
+import { type CheckName, startCheck } from '../../shared/platform/transfer-check.ts'
 import { TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
 import type { TransferSlots } from './transfer-slots.ts'
 
@@ -13,6 +14,9 @@ const MOST_AT_ONCE = 64
 export interface AskOptions {
   readonly signal: AbortSignal
 }
+
+/** What an agent answers of the bytes that it has delivered: the check that was asked for. */
+export type Delivered = { readonly [Name in CheckName]?: string | undefined }
 
 /** Turns that were taken beforehand, by {@link Transfers.withTurns}: a transfer to or from these nodes waits for none. */
 export interface Turns {
@@ -65,14 +69,24 @@ export class Transfers {
   }
 
   /**
-   * Bytes from a node: `ask` has its agent deliver at the ticket, and answers with their SHA-256. Resolves when the first bytes are
-   * there; the last ones are held back until the hash was compared, so that a reader who has all of them has the right ones. A
-   * transfer that is given up is destroyed, so that a reader who takes nothing is cut off.
+   * Bytes from a node: `ask` has its agent deliver at the ticket, and answers with their check (SHA-256 where none is named). Resolves
+   * when the first bytes are there; the last ones are held back until it was compared, so that a reader who has all of them has the
+   * right ones. A transfer that is given up is destroyed, so that a reader who takes nothing is cut off.
    */
   async from(
     nodeId: string,
-    { length, signal, turns }: { readonly length: number | null; readonly signal: AbortSignal; readonly turns?: Turns },
-    ask: (ticket: string, options: AskOptions) => Promise<{ readonly sha256: string }>,
+    {
+      length,
+      signal,
+      turns,
+      check = 'sha256',
+    }: {
+      readonly length: number | null
+      readonly signal: AbortSignal
+      readonly turns?: Turns
+      readonly check?: CheckName
+    },
+    ask: (ticket: string, options: AskOptions) => Promise<Delivered>,
   ): Promise<Readable> {
     const run = await this.#begin(nodeId, signal, turns)
     const leave = (): void => run.fail(gone())
@@ -86,7 +100,9 @@ export class Transfers {
       const begun = await Promise.race([delivered, asked.then(() => undefined), run.failed])
       if (begun === undefined) throw new PanelError('AGENT_ERROR', 'The node has delivered nothing')
       run.onEnd(() => begun.cancel())
-      const content = Readable.from(checked(run, { content: begun.content, length, asked }), { objectMode: false })
+      const content = Readable.from(checked(run, { content: begun.content, length, asked, check }), {
+        objectMode: false,
+      })
       content.on('error', () => {}) // its reader sees it
       content.once('close', () => run.end())
       run.onFail((error) => content.destroy(error))
@@ -327,29 +343,31 @@ async function* checked(
     content,
     length,
     asked,
+    check,
   }: {
     readonly content: AsyncIterable<Uint8Array>
     readonly length: number | null
-    readonly asked: Promise<{ readonly sha256: string }>
+    readonly asked: Promise<Delivered>
+    readonly check: CheckName
   },
 ): AsyncGenerator<Uint8Array> {
-  const hash = createHash('sha256')
+  const running = startCheck(check)
   let held: Uint8Array | undefined
   let bytes = 0
   try {
     for await (const piece of arriving(run, { content, asked })) {
       bytes += piece.length
       if (length !== null && bytes > length) throw wrong('more bytes')
-      hash.update(piece)
+      running.add(piece)
       if (held !== undefined) yield held
       held = piece
       run.move()
     }
     if (length !== null && bytes < length) throw wrong('fewer bytes')
-    const sha256 = hash.digest('hex')
+    const sum = running.text()
     // The agent answers when it knows that all of it is here.
     run.complete()
-    if ((await Promise.race([asked, run.failed])).sha256 !== sha256) throw wrong('other bytes')
+    if ((await Promise.race([asked, run.failed]))[check] !== sum) throw wrong('other bytes')
     if (held !== undefined) yield held
   } catch (error) {
     throw run.failure ?? error

@@ -106,7 +106,16 @@ export class MigrationStage {
 
   /** Starts one and waits for its end. */
   async moved(more: StartBody = {}): Promise<MigrationDetail> {
-    return this.in(await this.start(more))
+    const job = await this.in(await this.start(more))
+    if (job.steps.some(({ errorCode }) => errorCode === 'AGENT_ERROR')) {
+      // Why is only in the log.
+      const said = this.panel
+        .log()
+        .split('\n')
+        .filter((line) => line.includes('"err"'))
+      throw new Error(`the agent has failed: ${said.slice(-5).join('\n')}`)
+    }
+    return job
   }
 
   async servers(): Promise<Server[]> {

@@ -11,7 +11,8 @@ import {
   testMigration,
 } from '../../../src/shared/api/migration.ts'
 import { listTasks } from '../../../src/shared/api/schedules.ts'
-import type { MigrationId, MigrationStepId } from '../../../src/shared/kernel/ids.ts'
+import { createNode } from '../../../src/shared/api/nodes.ts'
+import type { LocationId, MigrationId, MigrationStepId } from '../../../src/shared/kernel/ids.ts'
 import { ConsoleReader } from '../console-reader.ts'
 import { refusal } from '../place-panel.ts'
 import { failedSteps, MigrationStage, type StartBody } from './migration-stage.ts'
@@ -46,6 +47,13 @@ describe('a migration', () => {
     expect(await start({ url: undefined })).toMatchObject({ fields: ['body.url'] })
     expect(await start({ nodeMappings: { 1: 'node_01aaaaaaaaaaaaaaaaaaaaaaaa' } })).toMatchObject({
       code: 'MIGRATION_TARGET_NODES_NOT_FOUND',
+    })
+    const { id: away } = await client.call(createNode, {
+      body: { name: 'away', locationId: stage.panel.locationId as LocationId, maxMemoryMb: 1024, maxCpuCores: 1 },
+    })
+    expect(await start({ nodeMappings: { 1: away, 2: 'node_01aaaaaaaaaaaaaaaaaaaaaaaa' } })).toMatchObject({
+      code: 'MIGRATION_TARGET_NODES_OFFLINE',
+      meta: { offlineNodes: [{ id: away, name: 'away' }] },
     })
     expect(await start({ verifyOf: 'mig_01aaaaaaaaaaaaaaaaaaaaaaaa' })).toMatchObject({ code: 'MIGRATION_NOT_FOUND' })
     expect(await client.call(listMigrations, {})).toEqual([])
@@ -145,6 +153,9 @@ describe('a migration', () => {
     const drifted = await stage.moved({ planHash: 'ab'.repeat(32) })
     expect(drifted).toMatchObject({ status: 'failed', errorCode: 'PLAN_DRIFT' })
     await stage.panel.client.call(cancelMigration, { params: { jobId: drifted.jobId }, body: {} })
+    for (const type of ['migration_failed', 'migration_cancelled']) {
+      await events.until(type, () => seen(type, drifted.jobId).length > 0)
+    }
   })
 
   it('is one at a time, and is paused, resumed and cancelled', async () => {

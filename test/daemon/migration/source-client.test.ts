@@ -6,6 +6,7 @@ import { openSource } from '../../../src/daemon/features/operations/migration/so
 import type { Source, SourceFailure } from '../../../src/daemon/features/operations/migration/source/source.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
 import { importEgg } from '../../../src/shared/templates/egg-import.ts'
+import type { FailKind } from '../../migration-source/options.ts'
 import { type SourceSimulator, startSource } from '../../migration-source/source-simulator.ts'
 
 const signal = new AbortController().signal
@@ -200,36 +201,36 @@ describe('requests to a source', () => {
     expect(source.usage.retries).toBeGreaterThan(0)
   })
 
-  it.each(['500', 'html', 'reset', 'lost'] as const)(
+  const lookedUp = async (failKind: FailKind) => {
+    const at = await simulator({ fullSlots: 0, zeroSlots: 0 })
+    const source = await opened(at)
+    const server = await serverNamed(source, 3)
+    await at.setFaults({ failEvery: 1, failKind, failMethods: ['POST'], failLeft: 2 })
+    const from = at.log.length
+    await source.files?.createBackup(server, { name: 'moving', ignored: [] }, signal)
+    const isDone = failKind === 'lost'
+    const methods = at.log.slice(from).map(({ method }) => method)
+    expect(methods).toEqual(isDone ? ['GET', 'POST', 'GET'] : ['GET', 'POST', 'GET', 'POST', 'GET', 'POST'])
+    const power = at.log.length
+    await at.setFaults({ failLeft: 1 })
+    await source.files?.setPower(server, 'start', signal)
+    expect(at.log.slice(power).map(({ method }) => method)).toEqual(isDone ? ['POST', 'GET'] : ['POST', 'GET', 'POST'])
+  }
+  it.each(['500', 'lost'] as const)('that change something are looked up before they are sent again: %s', lookedUp)
+  it.each(['html', 'reset'] as const)(
     'that change something are looked up before they are sent again: %s',
-    async (failKind) => {
-      const at = await simulator({ fullSlots: 0, zeroSlots: 0 })
-      const source = await opened(at)
-      const server = await serverNamed(source, 3)
-      await at.setFaults({ failEvery: 1, failKind, failMethods: ['POST'], failLeft: 2 })
-      const from = at.log.length
-      await source.files?.createBackup(server, { name: 'moving', ignored: [] }, signal)
-      const isDone = failKind === 'lost'
-      const methods = at.log.slice(from).map(({ method }) => method)
-      expect(methods).toEqual(isDone ? ['GET', 'POST', 'GET'] : ['GET', 'POST', 'GET', 'POST', 'GET', 'POST'])
-      const power = at.log.length
-      await at.setFaults({ failLeft: 1 })
-      await source.files?.setPower(server, 'start', signal)
-      expect(at.log.slice(power).map(({ method }) => method)).toEqual(
-        isDone ? ['POST', 'GET'] : ['POST', 'GET', 'POST'],
-      )
-    },
+    { tags: ['long'] },
+    lookedUp,
   )
 
-  it.each(['500', '502', '503', '504', 'html', 'cut', 'reset', 'hang'] as const)(
-    'get over failures: %s',
-    async (failKind) => {
-      const at = await simulator({ faults: { failEvery: 3, failKind, failLeft: 2 } })
-      expect((await (await opened(at)).servers(signal)).items).toHaveLength(12)
-    },
-  )
+  const gotOver = async (failKind: FailKind) => {
+    const at = await simulator({ faults: { failEvery: 3, failKind, failLeft: 2 } })
+    expect((await (await opened(at)).servers(signal)).items).toHaveLength(12)
+  }
+  it.each(['502', 'cut', 'hang'] as const)('get over failures: %s', gotOver)
+  it.each(['500', '503', '504', 'html', 'reset'] as const)('get over failures: %s', { tags: ['long'] }, gotOver)
 
-  it.each(['seconds', 'date'] as const)('wait for the end of a maintenance that is said in a %s', async (said) => {
+  const waited = async (said: 'seconds' | 'date') => {
     const asked: number[] = []
     let backMs = 0
     const at = await answering((_, response) => {
@@ -245,7 +246,9 @@ describe('requests to a source', () => {
     expect(asked).toHaveLength(2)
     expect(asked[1]).toBeGreaterThanOrEqual(backMs)
     expect(usage.retries).toBe(1)
-  })
+  }
+  it.each(['seconds'] as const)('wait for the end of a maintenance that is said in a %s', waited)
+  it.each(['date'] as const)('wait for the end of a maintenance that is said in a %s', { tags: ['long'] }, waited)
 
   it('are not sent at all while the source wants to be left alone for longer than one waits', async () => {
     let asked = 0
@@ -417,7 +420,7 @@ describe('an address that is no source', () => {
   it.each([
     ['repeats its pages', () => 1],
     ['is longer than any list', (page: number) => page * 60_000],
-  ])('cannot be read for ever: a list that %s', async (what, firstId) => {
+  ])('cannot be read for ever: a list that %s', { tags: ['long'] }, async (what, firstId) => {
     const at = await answering((request, response) => {
       const page = Number(new URL(request.url ?? '/', 'http://source').searchParams.get('page') ?? 1)
       const rows = Array.from({ length: 60_000 }, (_row, n) => ({

@@ -27,12 +27,12 @@ afterAll(() => panel.close())
 afterEach(() => stage.clear())
 
 /** A node with an agent that can transfer files, and a server on it. */
-async function enter() {
+async function enter(more: readonly string[] = []) {
   const node = await stage.node()
   const { id: serverId } = await stage.server(node)
   const peer = await stage.connect(node)
   for (const op of ['files.stat', 'files.send', 'files.receive']) peer.silent.add(op)
-  await peer.enter({ capabilities: ['servers@1', 'console@1', 'node@1', 'files@1'] })
+  await peer.enter({ capabilities: ['servers@1', 'console@1', 'node@1', 'files@1', ...more] })
   const read = () =>
     fetch(`${panel.url}/api/servers/${serverId}/files/content?path=a`, {
       headers: { authorization: `Bearer ${panel.adminToken}` },
@@ -108,6 +108,23 @@ test('bytes that are other ones than the node has hashed never look like the who
     await bulk('PUT', ticket, node).catch(() => undefined) // it may be cut off with the reader
     reply({ sha256 })
     expect((await answer).status).toBe(502)
+  }
+})
+
+test('a newer agent is asked for a CRC-32, and has to deliver what has it', async () => {
+  const right = '9011b80c' // of CONTENT
+  for (const [crc32, status] of [
+    [right, 200],
+    ['00000000', 502],
+  ] as const) {
+    const { node, peer, read } = await enter(['files-crc32@1'])
+    const answer = read()
+    ;(await asked(peer, 'files.stat')).reply(statOf)
+    const { ticket, reply } = await asked(peer, 'files.send')
+    expect(peer.of('request').at(-1)?.request).toMatchObject({ op: 'files.send', crc32: true })
+    await bulk('PUT', ticket, node).catch(() => undefined) // it may be cut off with the reader
+    reply({ crc32 })
+    expect((await answer).status).toBe(status)
   }
 })
 

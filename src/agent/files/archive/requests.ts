@@ -56,7 +56,7 @@ export function archiveRequests({
       work.long(serverId, undefined, async () => {
         const rules = work.rulesFor(serverId, { denied, filePaths, reads: [[path, 'path']] })
         const tree = packed(work.rootOf(serverId), path, { rules, signal, progress })
-        const { sha256 } = await bulk.deliver(ticket, tree.content, { signal, progress: () => {} })
+        const sha256 = await bulk.deliver(ticket, tree.content, { signal, progress: () => {} })
         const result = tree.result() ?? { entries: 0, bytes: 0, problems: [], problemCount: 0 }
         return { ...result, sha256 }
       }),

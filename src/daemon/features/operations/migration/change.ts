@@ -36,7 +36,7 @@ const KEYS_KEPT_MS = 7 * 24 * 3_600_000
 
 /**
  * Takes a migration through an event, by the table alone, and announces it; `undefined`: the table refuses that, and nothing has changed.
- * The keys of the source go when it ends, those of one that has failed a week later.
+ * The keys of the source go when it ends; where steps have failed, a week later.
  */
 export async function changeJob(
   tx: Tx,
@@ -49,12 +49,14 @@ export async function changeJob(
   if (after === undefined) return undefined
   const { status } = after
   const hasEnded = status === 'completed' || status === 'cancelled'
+  // Somebody may have steps tried again that have failed.
+  const mayGoOn = status === 'failed' || (status === 'completed' && set.outcome === 'with_failures')
   const changed = await tx.q
     .updateTable('migrationJob')
     .set({
       ...after,
-      ...(status === 'failed' ? { keysUntil: isoTime(Date.parse(tx.now) + KEYS_KEPT_MS) } : { keysUntil: null }),
-      ...(hasEnded ? { keys: null } : {}),
+      keysUntil: mayGoOn ? isoTime(Date.parse(tx.now) + KEYS_KEPT_MS) : null,
+      ...(hasEnded && !mayGoOn ? { keys: null } : {}),
       ...(hasEnded || status === 'failed' ? { completedAt: tx.now, currentPhase: null } : { completedAt: null }),
       ...(status === 'validating' && row.startedAt === null ? { startedAt: tx.now } : {}),
       ...(status === 'running' || status === 'pending' ? { error: null, errorCode: null, outcome: null } : {}),
@@ -117,6 +119,30 @@ export async function changeStep(
   await bus.append(tx, { type: 'migration_step_updated', data })
   if (hasEnded) await announceProgress(tx, bus, { jobId, phase })
   return changed
+}
+
+/** Announces that the source wants to be left alone, or wanted it. */
+export async function announceThrottle(
+  tx: Tx,
+  { bus }: { readonly bus: Bus },
+  data: { readonly jobId: string; readonly waitSeconds: number },
+): Promise<void> {
+  await bus.append(tx, { type: 'migration_throttled', data })
+}
+
+/** Announces how far a step is that takes long. */
+export async function announceStep(
+  tx: Tx,
+  { bus }: { readonly bus: Bus },
+  data: {
+    readonly jobId: string
+    readonly stepId: string
+    readonly bytes: number
+    readonly totalBytes: number | null
+    readonly entries: number
+  },
+): Promise<void> {
+  await bus.append(tx, { type: 'migration_step_progress', data })
 }
 
 async function announceProgress(

@@ -5,7 +5,7 @@ import type { Principal } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import type { After } from '../../../jobs/job-type.ts'
-import { changeStep } from './change.ts'
+import { announceStep, announceThrottle, changeStep } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
 import { dispatch } from './dispatch.ts'
 import { putMapped } from './map.ts'
@@ -22,9 +22,11 @@ import { type StepContext, StepDelay, type StepProgress, StepRefusal, type StepR
 /** How often a step is tried before it is left to somebody. */
 const ATTEMPTS = 6
 const FIRST_WAIT_MS = 2_000
-/** For how long a step puts up with a source that wants to be left alone. */
+/** For how long a step puts up with a source that wants to be left alone, or a node that is away. */
 const MOST_WAITING_MS = 2 * 3_600_000
 const PROGRESS_MS = 2_000
+/** A node that is away is looked for again after so long. */
+const AWAY_MS = 5_000
 const MOST_RESTARTS = 10_000
 
 type StepDeps = MigrationDeps & { readonly sources: OpenSources }
@@ -129,7 +131,7 @@ async function attempted(deps: StepDeps, of: Attempted): Promise<After | undefin
     const waitSeconds = Math.round((await deps.sources.throttledMs(jobId)) / 1000)
     await deps.db.write(async (tx) => {
       await finish(tx, deps, { job, step, result: await write(tx) })
-      if (waitSeconds > 0) await deps.bus.append(tx, { type: 'migration_throttled', data: { jobId, waitSeconds } })
+      if (waitSeconds > 0) await announceThrottle(tx, deps, { jobId, waitSeconds })
       await dispatch(tx, deps, jobId)
     })
     return undefined
@@ -198,9 +200,9 @@ function reporting(
     if (signal.aborted || clock.monotonicMs() - lastMs < PROGRESS_MS) return
     lastMs = clock.monotonicMs()
     const { bytes, totalBytes, entries } = now
-    db.write((tx) =>
-      bus.append(tx, { type: 'migration_step_progress', data: { jobId, stepId, bytes, totalBytes, entries } }),
-    ).catch((err: unknown) => log.warn({ err, jobId, stepId }, 'cannot announce the progress of a step'))
+    db.write((tx) => announceStep(tx, { bus }, { jobId, stepId, bytes, totalBytes, entries })).catch((err: unknown) =>
+      log.warn({ err, jobId, stepId }, 'cannot announce the progress of a step'),
+    )
   }
 }
 
@@ -251,10 +253,12 @@ async function fail(
   const { code, message, isTransient, afterMs } = reasonOf(error)
   const set = { error: message.slice(0, 2000), errorCode: code }
   const nowMs = Date.parse(tx.now)
-  if (WAITS.has(code)) {
+  // A node here that is away comes back, and nothing of the step has been tried.
+  const isAway = error instanceof StepDelay && code === 'NODE_OFFLINE'
+  if (isAway || WAITS.has(code)) {
     const before = step.checkpoint === null ? {} : parseJson(Checkpoint, step.checkpoint)
     const waitingSinceMs = before.waitingSinceMs ?? nowMs
-    const atMs = nowMs + (afterMs ?? 60_000)
+    const atMs = nowMs + (isAway ? AWAY_MS : (afterMs ?? 60_000))
     if (atMs - waitingSinceMs <= MOST_WAITING_MS) {
       const checkpoint = JSON.stringify({ ...before, waitingSinceMs })
       await changeStep(tx, deps, {
@@ -264,7 +268,7 @@ async function fail(
         set: { ...set, checkpoint, notBefore: isoTime(atMs) },
       })
       const waitSeconds = Math.ceil((atMs - nowMs) / 1000)
-      await deps.bus.append(tx, { type: 'migration_throttled', data: { jobId: job.id, waitSeconds } })
+      if (!isAway) await announceThrottle(tx, deps, { jobId: job.id, waitSeconds })
       return atMs
     }
   }

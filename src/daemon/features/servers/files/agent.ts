@@ -11,7 +11,7 @@ import { findServerRow, type ServerRow } from '../servers/rows.ts'
 /** What files of servers need. */
 export interface FileDeps extends OperationDeps {
   readonly settings: Settings
-  readonly gateway: Pick<Gateway, 'request' | 'refusalOf'>
+  readonly gateway: Pick<Gateway, 'request' | 'refusalOf' | 'can'>
   readonly transfers: Transfers
   readonly clock: Clock
 }

@@ -105,6 +105,9 @@ export function folderOf(path: string): string {
   return names.length === 0 ? '/' : `/${names.join('/')}/`
 }
 
-function entryOf({ modifiedMs, ...entry }: protocol.EntryFacts, path: string): FileEntry {
-  return { ...entry, path, isDirectory: entry.kind === 'folder', modified: isoTime(modifiedMs) }
+/** Field by field: copies of thousands of entries by spreading take ten times as long. */
+function entryOf(entry: protocol.EntryFacts, path: string): FileEntry {
+  const { name, kind, size, allocated, mode, uid, gid, modifiedMs, target } = entry
+  const isDirectory = kind === 'folder'
+  return { name, path, kind, isDirectory, size, allocated, mode, uid, gid, modified: isoTime(modifiedMs), target }
 }

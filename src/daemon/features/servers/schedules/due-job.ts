@@ -12,6 +12,7 @@ import { findServerRow, type ServerRow } from '../servers/rows.ts'
 import { statusOf } from '../servers/view.ts'
 import * as rows from './rows.ts'
 import { beginRun, leaveOut, ownerOf, type RunDeps, runUnderWay } from './runs.ts'
+import { SETTLING_LOOK_MS, settlingSince } from './settling.ts'
 
 /** Looks which schedules are due. Their times stand in their rows: this job only knows when to look. */
 export const DUE = defineJob({
@@ -38,9 +39,6 @@ export interface DueDeps extends RunDeps {
 
 /** A run that begins so long after its time is on time. */
 const LATE_MS = 60_000
-/** Nodes may need so long to come back after a start of the daemon; what is due on one that is away waits for that. */
-const SETTLING_MS = 60_000
-const SETTLING_LOOK_MS = 1000
 /** It is looked at least so often, because the wall clock may be set meanwhile; a change of a schedule comes before that. */
 const LONGEST_WAIT_MS = 300_000
 const AT_ONCE = 10_000
@@ -51,7 +49,7 @@ const PAGE = 200
 /** Has the engine look. */
 export function registerDue(jobs: Pick<Jobs, 'register'>, deps: DueDeps): void {
   const { clock } = deps
-  const startedMs = clock.monotonicMs()
+  const isSettling = settlingSince(clock)
   let isFirst = true
   jobs.register(DUE, {
     steps: {
@@ -62,8 +60,7 @@ export function registerDue(jobs: Pick<Jobs, 'register'>, deps: DueDeps): void {
           if (isFirst) await timeAnew(deps, signal)
           isFirst = false
           await followClock(deps, signal)
-          const isSettling = clock.monotonicMs() - startedMs < SETTLING_MS
-          const waiting = await runAllDue(deps, { isSettling, signal })
+          const waiting = await runAllDue(deps, { isSettling: isSettling(), signal })
           return async (tx) => {
             // Within the transaction: a change that comes after it has this job look again.
             const first = await rows.firstDue(tx.q)

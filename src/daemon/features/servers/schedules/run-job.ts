@@ -1,12 +1,13 @@
 import { SCHEDULE_LIMITS, type TaskStep } from '../../../../shared/kernel/schedule.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
-import type { Tx } from '../../../db/db.ts'
+import type { Queries, Tx } from '../../../db/db.ts'
 import type { Finish, StepEnd } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import { findServerRow } from '../servers/rows.ts'
 import * as rows from './rows.ts'
 import { FIRST_STATE, RUN, type RunState } from './run-type.ts'
 import { endRun, progressed, type RunDeps } from './runs.ts'
+import { SETTLING_LOOK_MS, settlingSince } from './settling.ts'
 import { type BackupStepDeps, backupOutcome, startBackup } from './steps/backup.ts'
 import { type CommandDeps, typeLine } from './steps/command.ts'
 import { consoleCursor, within } from './steps/console-output.ts'
@@ -15,6 +16,8 @@ import { order, outcomeOf, type PowerDeps } from './steps/power.ts'
 
 /** What carrying out runs needs. */
 export type RunJobDeps = RunDeps & CommandDeps & PowerDeps & BackupStepDeps
+
+type Deps = RunJobDeps & { readonly isSettling: () => boolean }
 
 /** Attempts of one step that an end of the daemon, or a bug, may use up before its run has failed. */
 const ATTEMPTS = 20
@@ -25,7 +28,8 @@ const BACKUP_LOOK_MS = 5000
 const STARTING: ReadonlySet<string> = new Set(['start', 'stop', 'restart', 'kill'])
 
 /** Has the engine carry out runs. */
-export function registerRuns(jobs: Pick<Jobs, 'register'>, deps: RunJobDeps): void {
+export function registerRuns(jobs: Pick<Jobs, 'register'>, given: RunJobDeps): void {
+  const deps = { ...given, isSettling: settlingSince(given.clock) }
   jobs.register(RUN, {
     steps: {
       step: {
@@ -67,7 +71,7 @@ function stepOf({ input, step: { number } }: RunJob): TaskStep {
 }
 
 /** Begins a step, and gives its order once it has waited: in the transaction that says so. */
-async function prepare(tx: Tx, deps: RunJobDeps, job: RunJob): Promise<RunState> {
+async function prepare(tx: Tx, deps: Deps, job: RunJob): Promise<RunState> {
   const { state, input } = job
   const { number } = job.step
   const step = stepOf(job)
@@ -78,7 +82,7 @@ async function prepare(tx: Tx, deps: RunJobDeps, job: RunJob): Promise<RunState>
     const until = waitMs === 0 ? null : isoTime(Date.parse(tx.now) + waitMs)
     return { ...FIRST_STATE, failures: state.failures, number, waitMs, until }
   }
-  if (state.phase !== 'ready') return state
+  if (state.phase !== 'ready' || (await awaitsNode(tx.q, deps, job))) return state
   const acting = { ...state, phase: 'acting', actedAt: tx.now } as const
   if (step.action === 'command' || step.action === 'wait') return acting
   if (step.action === 'backup') {
@@ -93,7 +97,7 @@ async function prepare(tx: Tx, deps: RunJobDeps, job: RunJob): Promise<RunState>
 
 /** One attempt: waits by coming again later, so that no place is taken up meanwhile; else does what the step does. */
 async function carryOn(
-  deps: RunJobDeps,
+  deps: Deps,
   attempt: { readonly job: RunJob; readonly signal: AbortSignal },
 ): Promise<Finish<RunState>> {
   const { job } = attempt
@@ -107,6 +111,10 @@ async function carryOn(
     }
   }
   if (step.action === 'wait') return finished(job, step, { ok: true })
+  if (state.phase !== 'acting' && (await awaitsNode(deps.db.read, deps, job))) {
+    const atMs = deps.clock.nowMs() + SETTLING_LOOK_MS
+    return async () => ({ after: { kind: 'again', atMs } })
+  }
   if (step.action === 'command') return finished(job, step, await typeLine(deps, attempt, step))
   if (state.phase !== 'acting') {
     const cursor = STARTING.has(step.action) ? await cursorOf(deps, job) : null
@@ -118,6 +126,13 @@ async function carryOn(
   if (backup !== undefined) return finished(job, step, backup)
   const atMs = deps.clock.nowMs() + BACKUP_LOOK_MS
   return async () => ({ after: { kind: 'again', atMs } })
+}
+
+/** Soon after a start of the daemon the node of a server may be on its way back: what is next there waits for it. */
+async function awaitsNode(q: Queries, { isSettling, isOnline }: Deps, { input: { serverId } }: RunJob): Promise<boolean> {
+  if (!isSettling()) return false
+  const server = await findServerRow(q, serverId)
+  return server !== undefined && !isOnline(server.nodeId)
 }
 
 async function cursorOf(deps: RunJobDeps, { input: { serverId } }: RunJob): Promise<RunState['cursor']> {

@@ -428,8 +428,8 @@ class Planner {
     const { options } = this.#request
     const needs = [this.#brings.get(`egg ${server.eggId}`), this.#brings.get(`user ${server.ownerId}`)]
     const { limits, open, notes } = targetLimits(server.limits, { unlimited: options.unlimited, node })
-    // When the record was last saved says nothing of what is in it.
-    const { updatedAt: _savedAt, state: _state, subusers: _subusers, ...record } = server
+    // When the record was last saved says nothing of what is in it, and files are looked at when it is their turn.
+    const { updatedAt: _savedAt, state: _state, subusers: _subusers, filesFingerprint: _files, ...record } = server
     const base = { phase: 'servers', action: 'import_server', type: 'server', id, name, needs } as const
     const target = (targetId: string | null) => ({ type: 'server', id: targetId, name })
     const input = { source: record, nodeId: node.id, limits, notes }

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { agentText } from '../../../../../shared/kernel/agent-text.ts'
 import { PanelError } from '../../../../../shared/kernel/errors.ts'
-import { listDirectory, MIGRATION_LIMITS, type ServerManifest } from '../../../../../shared/protocol/migration.ts'
+import type { ResultOf } from '../../../../../shared/protocol/define.ts'
+import { listDirectory, MIGRATION_LIMITS } from '../../../../../shared/protocol/migration.ts'
 import { agentCodeOf } from '../../../../gateway/agent-errors.ts'
 import type { Gateway } from '../../../../gateway/gateway.ts'
 import type {
@@ -23,14 +24,10 @@ import { type Source, type SourceDirectory, SourceFailure, type SourceProbe, typ
 
 /** Servers that a folder may have; each row is in memory. */
 const MOST_SERVERS = 10_000
-/** What engines give a container that is not told to be less. */
+/** What engines give a container by themselves. */
 const USUAL_IO_WEIGHT = 500
 
-interface Row {
-  readonly folder: string
-  readonly manifest: ServerManifest | null
-  readonly problem: string | null
-}
+type Row = ResultOf<typeof listDirectory>['servers'][number]
 
 const NONE = { items: [], unreadable: [] } as const
 
@@ -75,7 +72,7 @@ export class DirectorySource implements Source {
   async servers(signal: AbortSignal): Promise<SourceList<SourceServer>> {
     const rows = await this.#rows(signal)
     return {
-      items: rows.flatMap(({ folder, manifest }) => (manifest === null ? [] : [this.#serverOf(folder, manifest)])),
+      items: rows.flatMap((row) => this.#serverOf(row) ?? []),
       unreadable: rows.flatMap(({ folder, manifest, problem }) => {
         if (manifest !== null) return []
         const reason = agentText(problem ?? 'the node does not say what it is', 1000)
@@ -91,7 +88,7 @@ export class DirectorySource implements Source {
     if (at !== -1) {
       const { servers } = await this.#page(this.#known[at - 1] ?? null, 1, signal)
       const [row] = servers
-      if (row?.folder === id) return row.manifest === null ? undefined : this.#serverOf(id, row.manifest)
+      if (row?.folder === id) return this.#serverOf(row)
     }
     // Others have come in between, or it is gone.
     return (await this.servers(signal)).items.find((server) => server.id === id)
@@ -155,7 +152,9 @@ export class DirectorySource implements Source {
     return [{ what: 'sub-users, databases, schedules, backups and mounts', count: null, why }]
   }
 
-  #serverOf(folder: string, manifest: ServerManifest): SourceServer {
+  /** `undefined`: it does not say what it is. */
+  #serverOf({ folder, manifest, fingerprint }: Row): SourceServer | undefined {
+    if (manifest === null) return undefined
     const { name, template, owner = '', description = '', limits, ports, variables } = manifest
     const [primary] = ports
     return {
@@ -196,6 +195,7 @@ export class DirectorySource implements Source {
       })),
       subusers: [],
       updatedAt: null,
+      filesFingerprint: fingerprint ?? null,
     }
   }
 

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import type { Agent, Dispatcher } from 'undici'
 import { agentText } from '../../../../../shared/kernel/agent-text.ts'
 import { isDeeperThan } from '../../../../../shared/kernel/json-depth.ts'
@@ -50,7 +51,7 @@ export interface SourceRequest {
   readonly body?: unknown
   /** How often a failure that may pass is met. 6 by default. */
   readonly attempts?: number
-  /** Told how many characters an answer has. */
+  /** Called with how many characters an answer has. */
   readonly onAnswer?: (length: number) => void
 }
 
@@ -78,7 +79,7 @@ export class SourceHttp {
   #retries = 0
 
   /** Throws a {@link SourceFailure} for an address that cannot be one. */
-  constructor(access: SourceAccess, { clock, random = Math.random, waits = {} }: SourceHttpDeps) {
+  constructor(access: SourceAccess, { clock, random = anyShare, waits = {} }: SourceHttpDeps) {
     this.url = addressOf(access.url)
     const keys = [access.key, access.clientKey ?? access.key]
     if (!keys.every((key) => /^[!-~]{1,500}$/.test(key))) {
@@ -198,7 +199,7 @@ export class SourceHttp {
   }
 
   async #send({ api, method, path, query = {}, body }: SourceRequest, signal: AbortSignal): Promise<RawAnswer> {
-    const url = new URL(`${this.url.pathname.replace(/\/+$/, '')}/api/${api}${path}`, this.url)
+    const url = new URL(`${withoutSlashes(this.url.pathname)}/api/${api}${path}`, this.url)
     for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
     const key = api === 'client' ? (this.#access.clientKey ?? this.#access.key) : this.#access.key
     const answer = await this.open(url, {
@@ -295,6 +296,16 @@ interface RawAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly text: string
+}
+
+/** From 0 to below 1. */
+const anyShare = (): number => randomInt(1_000_000) / 1_000_000
+
+/** A path without slashes at its end. */
+export function withoutSlashes(path: string): string {
+  let end = path.length
+  while (path[end - 1] === '/') end--
+  return path.slice(0, end)
 }
 
 /** A path of which each value is one segment, whatever stands in it. Throws a {@link SourceFailure} for one that cannot be any. */

@@ -268,4 +268,6 @@ export interface SourceServer {
   readonly subusers: readonly SourceSubuser[] | null
   /** Of its record in the source; changes with each change of it. */
   readonly updatedAt: string | null
+  /** Of the state of its files: as long as it is the same there is nothing to bring anew. `null`: the source does not say it. */
+  readonly filesFingerprint: string | null
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { pathOf, type SourceApi, type SourceHttp, type SourceRequest } from './http.ts'
+import { pathOf, type SourceApi, type SourceHttp, type SourceRequest, withoutSlashes } from './http.ts'
 import type {
   SourceAllocation,
   SourceBackup,
@@ -63,7 +63,7 @@ export abstract class PanelSource implements Source {
   get fingerprint(): string {
     const { host, pathname } = this.http.url
     return createHash('sha256')
-      .update(`${host}${pathname.replace(/\/+$/, '')}`)
+      .update(`${host}${withoutSlashes(pathname)}`)
       .digest('hex')
       .slice(0, 32)
   }

@@ -29,7 +29,7 @@ export class RequestBudget {
   #silentUntil = Number.NEGATIVE_INFINITY
   throttledMs = 0
 
-  constructor(clock: Clock, random: () => number = Math.random) {
+  constructor(clock: Clock, random: () => number) {
     this.#clock = clock
     this.#random = random
     this.#windowFrom = clock.monotonicMs()

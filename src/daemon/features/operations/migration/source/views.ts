@@ -217,6 +217,7 @@ export function serverOf(attributes: Attributes): SourceServer {
       allocations === null ? null : allocations.map((one) => allocationOf(attributesOf(one), row.allocation)),
     subusers: subusers === null ? null : subusers.map((one) => subuserOf(attributesOf(one))),
     updatedAt: row.updated_at,
+    filesFingerprint: null,
   }
 }
 

@@ -63,10 +63,13 @@ export async function notesOf<T>(
   return { status, reason, notes: row.result === null ? undefined : parseJson(schema, row.result) }
 }
 
-/** Whether the first step of the files has found that they are those that were brought before. */
+/** Whether a step before has found that the files are those that were brought before. */
 export async function areUnchanged(context: StepContext): Promise<boolean> {
-  const first = await notesOf(context, 'freeze_source', z.unknown())
-  return first?.status === 'skipped' && first.reason === 'unchanged'
+  for (const action of ['freeze_source', 'transfer_files']) {
+    const step = await notesOf(context, action, z.unknown())
+    if (step?.status === 'skipped' && step.reason === 'unchanged') return true
+  }
+  return false
 }
 
 /** By what the node knows the work of this server: the same in all attempts of one migration, and in no other one. */

@@ -26,7 +26,7 @@ export const placeFiles = stepAction({
     const here = await serverHere(context)
     const { pulled, isPlaced } = await broughtFiles(context, input)
     const before = await findMapped(deps.db.read, { sourceFp, sourceType: 'files', sourceId })
-    // Where the source shows no times and sizes, only what has come tells that it is the same.
+    // Where the source shows no times and sizes, only what has come shows that it is the same.
     if (!isPlaced && before?.targetId === here.id && before.contentHash === pulled.manifestSha256) {
       await ask(context, here.nodeId, () =>
         deps.gateway.request(here.nodeId, wipeFiles, { stepId: nodeStepId(context) }),
@@ -48,7 +48,8 @@ export const placeFiles = stepAction({
       deps.gateway.request(here.nodeId, askToPlace, { stepId, serverId: here.id, existing }, { signal, onProgress }),
     )
     const seen = await notesOf(context, 'freeze_source', z.looseObject({ listing: FileListing.nullish() }))
-    const contentHash = seen?.notes?.listing?.hash ?? pulled.manifestSha256
+    const came = await notesOf(context, 'transfer_files', z.looseObject({ state: z.string().nullish() }))
+    const contentHash = seen?.notes?.listing?.hash ?? came?.notes?.state ?? pulled.manifestSha256
     const notes = { files: pulled.files, bytes: pulled.bytes, replaced: before !== undefined }
     return () =>
       Promise.resolve({

@@ -9,6 +9,7 @@ import {
   wipeFiles,
 } from '../../../../../shared/protocol/migration.ts'
 import { agentCodeOf } from '../../../../gateway/agent-errors.ts'
+import { findMapped } from '../map.ts'
 import { SourceFailure } from '../source/source.ts'
 import { fetchArchive } from './fetch-archive.ts'
 import { FileListing } from './file-listing.ts'
@@ -31,9 +32,13 @@ export const transferFiles = stepAction({
   input: FilesInput,
   run: async (context, input) => {
     if (await areUnchanged(context)) return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
+    const state = await stateOfFolder(context)
+    if (state !== null && (await isBrought(context, state))) {
+      return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
+    }
     const { pulled, way } = await broughtFiles(context, input)
     const { files, bytes, entries, manifestSha256, archiveSha1, problems, problemCount } = pulled
-    const about = { files, bytes, entries, manifestSha256, archiveSha1, way }
+    const about = { files, bytes, entries, manifestSha256, archiveSha1, way, state }
     const warnings = [...left(problems, problemCount), ...(await missing(context, pulled))]
     return () => Promise.resolve({ kind: 'done', notes: { ...about, warnings } })
   },
@@ -55,6 +60,20 @@ export const TransferNotes = z.looseObject({
 })
 
 type Pulled = PulledFiles
+
+/** What a node says of the files of a folder of its own; another text means that something has changed. */
+async function stateOfFolder({ source: open, sourceId, signal }: StepContext): Promise<string | null> {
+  const source = await open()
+  if (source.directory === null) return null
+  return (await source.server(sourceId, signal))?.filesFingerprint ?? null
+}
+
+async function isBrought({ deps, sourceFp, sourceId }: StepContext, state: string): Promise<boolean> {
+  const before = await findMapped(deps.db.read, { sourceFp, sourceType: 'files', sourceId })
+  if (before?.contentHash !== state) return false
+  const row = await deps.db.read.selectFrom('server').select('id').where('id', '=', before.targetId).executeTakeFirst()
+  return row !== undefined
+}
 
 /** The files as they lie ready on the node; brought once more where they are not. */
 export async function broughtFiles(
@@ -197,6 +216,9 @@ const MOST_BYTES = 16 * 1024 ** 4
 const MOST_RATIO = 1000
 const LEAST_BYTES = 1024 ** 3
 
+/** What another attempt may get over. Each request to the node may be repeated. */
+const MAY_PASS = new Set(['CHECKSUM', 'INTERRUPTED', 'CANCELLED', 'CONFLICT_STATE', 'INTERNAL'])
+
 /** Asks the node; what it answers says whether another attempt may help. */
 export async function ask<T>({ signal }: StepContext, nodeId: string, request: () => Promise<T>): Promise<T> {
   try {
@@ -208,20 +230,14 @@ export async function ask<T>({ signal }: StepContext, nodeId: string, request: (
     const agentCode = agentCodeOf(error)
     if (agentCode === 'PATH_INVALID') throw new StepRefusal('URL_REFUSED', message)
     if (agentCode === 'ARCHIVE_UNSUPPORTED') throw new StepRefusal('ARCHIVE_REFUSED', message, { isRetryable: false })
-    if (agentCode === 'CHECKSUM') throw new StepDelay('CHECKSUM', message, { cause: error })
-    if (
-      code === 'AGENT_TIMEOUT' ||
-      agentCode === 'INTERRUPTED' ||
-      agentCode === 'CANCELLED' ||
-      agentCode === 'CONFLICT_STATE'
-    ) {
+    if (code === 'AGENT_TIMEOUT' || (agentCode !== undefined && MAY_PASS.has(agentCode))) {
       throw new StepDelay(agentCode ?? code, message, { cause: error })
     }
     throw error
   }
 }
 
-/** Waits until the node knows its server: the order that tells it goes its own way. */
+/** Waits until the node knows its server, of which it learns by an order. */
 async function isKnown(
   { deps, signal }: StepContext,
   { id, nodeId }: { readonly id: string; readonly nodeId: string },
