@@ -10,8 +10,8 @@ import {
   startMigration,
   testMigration,
 } from '../../../src/shared/api/migration.ts'
-import { listTasks } from '../../../src/shared/api/schedules.ts'
 import { createNode } from '../../../src/shared/api/nodes.ts'
+import { listTasks } from '../../../src/shared/api/schedules.ts'
 import type { LocationId, MigrationId, MigrationStepId } from '../../../src/shared/kernel/ids.ts'
 import { ConsoleReader } from '../console-reader.ts'
 import { refusal } from '../place-panel.ts'
