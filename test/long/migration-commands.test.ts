@@ -5,6 +5,8 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { listServers } from '../../src/shared/api/servers.ts'
+import { unsuspendServer } from '../../src/shared/api/suspension.ts'
 import { openPane, type Pane } from '../cli/tui/pane.ts'
 import { MigrationStage } from '../daemon/migration/migration-stage.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
@@ -32,6 +34,10 @@ describe('a migration by the built program', { timeout: PATIENCE_MS }, () => {
   })
 
   afterAll(async () => {
+    // Those whose files have not come stay suspended, and are not deleted like the others.
+    for (const { id, status } of await panel.client.call(listServers, { query: { limit: 100 } })) {
+      if (status === 'suspended') await panel.client.call(unsuspendServer, { params: { serverId: id }, body: {} })
+    }
     await panel.leave()
     await source.close()
   })
@@ -218,6 +224,7 @@ describe('the progress screen', { timeout: PATIENCE_MS }, () => {
     expect(shown.match(/Moving in from/g)).toHaveLength(1)
     await pane.resize(60, 14)
     await pane.until((screen) => screen.includes('steps') && screen.split('\n').length <= 15, 'a smaller screen')
+    await pane.resize(120, 30)
     await pane.keys('C-c')
     await pane.shows('EXIT=130', 20_000)
     expect(await pane.screen()).toContain('the migration goes on')

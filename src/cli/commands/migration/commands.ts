@@ -25,6 +25,7 @@ const PHASES: readonly string[] = [
 ]
 
 const JOB: Argument = { name: 'job', summary: 'migration: id, beginning of the id, or latest' }
+const MOVE: Argument = { name: 'job', summary: 'migration: id, beginning of the id, or latest (that moved something)' }
 const SOME = 'mig_01k5w0c9v7f3tqz8m2n4r6x8ya'
 const FROM = '--url https://old.example.org --key-file old.key'
 const TIMEOUT: Option = {
@@ -325,7 +326,7 @@ export const migration = noun({
       details:
         'Exit 3: something differs, and each difference is listed. Servers that were played on here, and those that still run on the source, differ. ' +
         'The keys are asked for again, as those of a migration that has completed are not kept.',
-      arguments: [JOB],
+      arguments: [MOVE],
       options: [
         ...KEYS,
         { flags: '--insecure', summary: 'do not check the certificates of the source', fills: 'insecure' },
@@ -344,7 +345,7 @@ export const migration = noun({
     command({
       name: 'report',
       summary: 'Show what has become of everything that the source holds, and what could not be brought',
-      arguments: [JOB],
+      arguments: [MOVE],
       options: [
         {
           flags: '--format <format>',

@@ -10,8 +10,11 @@ import type { Run } from '../../kit/run.ts'
 const PAGE = 100
 const STEPS_PAGE = 500
 
-/** The migration that the positional word names: its id, the beginning of it, or `latest`. */
-export async function jobOf(run: Run): Promise<MigrationId> {
+/**
+ * The migration that the positional word names: its id, the beginning of it, or `latest`. With `moves` the latest is that which has
+ * moved something, however many plans and comparisons came after it.
+ */
+export async function jobOf(run: Run, { moves = false }: { readonly moves?: boolean } = {}): Promise<MigrationId> {
   const word = run.args.required('job')
   if (isAnId(word, 'mig')) return word as MigrationId // such a word is one, and the daemon says whether it is there
   const client = await run.client()
@@ -19,10 +22,10 @@ export async function jobOf(run: Run): Promise<MigrationId> {
   for (let page = 1; ; page++) {
     const { data, pagination } = await client.page(api.listMigrations, { query: { page, limit: PAGE } })
     if (word === 'latest') {
-      const [newest] = data
-      if (newest === undefined)
-        throw new CliFailure('NOT_FOUND', 'there is no migration yet', { hint: 'panel migration start' })
-      return newest.id
+      const newest = data.find(({ config }) => !moves || (!config.dryRun && config.verifyOf === null))
+      if (newest !== undefined) return newest.id
+      if (hasNextPage(pagination, data.length)) continue
+      throw new CliFailure('NOT_FOUND', 'there is no migration yet', { hint: 'panel migration start' })
     }
     found.push(...data.filter(({ id }) => beginsId(id, 'mig', word)))
     if (!hasNextPage(pagination, data.length)) break

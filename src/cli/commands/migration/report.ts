@@ -8,7 +8,7 @@ import { statusOf } from './views.ts'
 
 /** `panel migration report`. */
 export const showReport: Action = async (run) => {
-  const jobId = await jobOf(run)
+  const jobId = await jobOf(run, { moves: true })
   const job = await call(run, getMigration, { params: { jobId } })
   const { report } = job
   if (report === null) {

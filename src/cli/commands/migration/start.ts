@@ -61,7 +61,7 @@ async function startPlan(run: Run, file: PlanFile): Promise<number> {
 
 /** `panel migration verify`. */
 export const verifyMigration: Action = async (run) => {
-  const verifyOf = await jobOf(run)
+  const verifyOf = await jobOf(run, { moves: true })
   const { sourceUrl } = await readJob(run, verifyOf)
   const source = await withKeys(run, placeOf(sourceUrl, run.args.flag('insecure')))
   const jobId = await start(run, source, { verifyOf })
