@@ -36,7 +36,7 @@ describe('a migration by the built program', { timeout: PATIENCE_MS }, () => {
   afterAll(async () => {
     // Those whose files have not come stay suspended, and are not deleted like the others.
     for (const { id, status } of await panel.client.call(listServers, { query: { limit: 100 } })) {
-      if (status === 'suspended') await panel.client.call(unsuspendServer, { params: { serverId: id }, body: {} })
+      if (status === 'suspended') await panel.client.call(unsuspendServer, { params: { serverId: id } })
     }
     await panel.leave()
     await source.close()

@@ -454,7 +454,7 @@ export const listMigrationSteps = defineEndpoint({
   path: '/api/admin/migration/:jobId/steps',
   access: admin,
   params,
-  query: pageQuery(500).extend({ phase: MigrationPhase.optional(), status: MigrationStepStatus.optional() }),
+  query: pageQuery(200).extend({ phase: MigrationPhase.optional(), status: MigrationStepStatus.optional() }),
   response: z.array(MigrationStep),
   paged: true,
   errors: ['MIGRATION_NOT_FOUND'],

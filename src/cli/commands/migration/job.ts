@@ -8,7 +8,7 @@ import { beginsId, isAnId } from '../../kit/resource/id.ts'
 import type { Run } from '../../kit/run.ts'
 
 const PAGE = 100
-const STEPS_PAGE = 500
+const STEPS_PAGE = 200
 
 /**
  * The migration that the positional word names: its id, the beginning of it, or `latest`. With `moves` the latest is that which has
