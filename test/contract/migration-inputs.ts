@@ -13,8 +13,25 @@ import { NOBODY_LISTENS, until, type World } from './world.ts'
 
 const ACCESS = { url: NOBODY_LISTENS, key: 'ptla_of_somebody' }
 
-/** What starts a migration to a node that is connected; nothing else is under way then. */
+/** The cases of each world that have a migration, one after the other: only one may be under way. */
+const turns = new WeakMap<World, Promise<void>>()
+
+async function turn(world: World): Promise<() => void> {
+  const before = turns.get(world)
+  let release = (): void => {}
+  turns.set(
+    world,
+    new Promise((resolve) => {
+      release = resolve
+    }),
+  )
+  await before
+  return release
+}
+
+/** What starts a migration to a node that is connected; nothing else is under way until `after`. */
 async function body(world: World) {
+  const release = await turn(world)
   await ended(world)
   const name = `name-${world.next()}`
   const locationId = (world.ids['locationId'] ?? '') as never // written by buildWorld
@@ -24,7 +41,11 @@ async function body(world: World) {
   const { apiKey } = await world.admin.call(createNodeKey, { params: { nodeId } })
   const peer = await AgentPeer.connect(world.panel.url, nodeId, apiKey)
   await peer.enter()
-  return { body: { ...ACCESS, nodeMappings: { 1: nodeId } }, after: () => peer.leave() }
+  const after = async (): Promise<void> => {
+    release()
+    await peer.leave()
+  }
+  return { body: { ...ACCESS, nodeMappings: { 1: nodeId } }, after }
 }
 
 /** One whose source does not answer, so that it stays with its plan for some seconds. */
