@@ -181,7 +181,7 @@ describe('the progress screen', { timeout: PATIENCE_MS }, () => {
       `PANEL_TOKEN=${stage.panel.adminToken}`,
     ].join(' ')
     const program = `node ${join(DIST, 'bin', 'panel.js')}`
-    const script = `#!/bin/bash\nstty -a > ${folder}/before\nenv ${env} ${program} migration "$@"\necho "EXIT=$?"\nstty -a > ${folder}/after\n`
+    const script = `#!/bin/bash\nstty -a > ${folder}/before\nenv ${env} ${program} migration "$@"\ncode=$?\nstty -a > ${folder}/after\necho "EXIT=$code"\n`
     await writeFile(join(folder, 'migration'), script)
     await chmod(join(folder, 'migration'), 0o755)
   })
@@ -192,6 +192,10 @@ describe('the progress screen', { timeout: PATIENCE_MS }, () => {
   })
 
   afterEach(() => pane.close())
+
+  /** What `stty` says, without the size, which a test may change. */
+  const settings = async (name: 'before' | 'after') =>
+    (await readFile(join(folder, name), 'utf8')).replace(/rows \d+; columns \d+/, '')
 
   async function type(columns: number, rows: number, line: string): Promise<void> {
     pane = await openPane(columns, rows)
@@ -211,7 +215,7 @@ describe('the progress screen', { timeout: PATIENCE_MS }, () => {
     await stage.source.setFaults({ delayMs: 0 })
     await stage.in(jobId)
     await pane.shows('EXIT=0', 20_000)
-    expect(await readFile(join(folder, 'after'), 'utf8')).toBe(await readFile(join(folder, 'before'), 'utf8'))
+    expect(await settings('after')).toBe(await settings('before'))
   })
 
   it('shows steps with their bytes, and Ctrl-C ends the watching alone', async () => {
@@ -228,7 +232,7 @@ describe('the progress screen', { timeout: PATIENCE_MS }, () => {
     await pane.keys('C-c')
     await pane.shows('EXIT=130', 20_000)
     expect(await pane.screen()).toContain('the migration goes on')
-    expect(await readFile(join(folder, 'after'), 'utf8')).toBe(await readFile(join(folder, 'before'), 'utf8'))
+    expect(await settings('after')).toBe(await settings('before'))
     await stage.source.setFaults({ delayMs: 0, slowBps: 0 })
     expect(await stage.in(jobId, undefined, PATIENCE_MS)).toMatchObject({ status: 'completed' })
   })
