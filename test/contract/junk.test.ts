@@ -247,11 +247,10 @@ function fieldsOf(endpoint: Endpoint): string[] {
   return fields
 }
 
-/** The fields of an object schema, also of one with a default for the whole, and of all that a body may be. */
+/** The fields of an object schema, also of one with a default for the whole. */
 function shapeOf(schema: unknown): Readonly<Record<string, unknown>> {
   if (typeof schema !== 'object' || schema === null) return {}
   if ('shape' in schema && isObject(schema.shape)) return schema.shape
-  if (schema instanceof z.ZodUnion) return Object.assign({}, ...schema.options.map(shapeOf))
   const inner = 'def' in schema && isObject(schema.def) ? schema.def['innerType'] : undefined
   return inner === undefined ? {} : shapeOf(inner)
 }

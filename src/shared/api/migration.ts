@@ -332,15 +332,6 @@ export type SourceTest = z.infer<typeof SourceTest>
 /** A key of the source: it goes into a header, so it holds no blanks and no control characters. */
 const Key = z.string().regex(/^[\x21-\x7e]{8,512}$/, 'must be 8 to 512 visible characters without blanks')
 const SourceUrl = z.url({ protocol: /^https?$/ }).max(500)
-const access = {
-  url: SourceUrl,
-  key: Key,
-  /** An account's key; without it there are no schedules and backups. One of an administrator serves for both. */
-  clientApiKey: Key.optional(),
-  /** Do not check the certificates of the source. */
-  insecure: z.boolean().default(false),
-}
-
 /** Folders of a node, below a root that its agent allows. */
 export const DirectorySource = z.object({
   kind: z.literal('directory'),
@@ -348,6 +339,18 @@ export const DirectorySource = z.object({
   path: z.string().min(1).max(4096),
 })
 export type DirectorySource = z.infer<typeof DirectorySource>
+
+/** How a source is reached: by its address and keys, or as folders of a node. */
+const access = {
+  url: SourceUrl.optional(),
+  key: Key.optional(),
+  /** An account's key; without it there are no schedules and backups. One of an administrator serves for both. */
+  clientApiKey: Key.optional(),
+  /** Do not check the certificates of the source. */
+  insecure: z.boolean().default(false),
+  /** Instead of `url` and `key`. */
+  source: DirectorySource.optional(),
+}
 
 const params = { jobId: MigrationId }
 const admin = { panel: 'admin.write' } as const
@@ -369,7 +372,7 @@ export const testMigration = defineEndpoint({
   method: 'POST',
   path: '/api/admin/migration/test',
   access: admin,
-  body: z.union([z.object(access), z.object({ source: DirectorySource })]),
+  body: z.object(access),
   response: SourceTest,
   errors: ['VALIDATION_ERROR', 'NODE_NOT_FOUND', 'NODE_OFFLINE', 'AGENT_VERSION'],
   audit: { none: 'nothing is changed and nothing kept' },
@@ -384,12 +387,7 @@ export const startMigration = defineEndpoint({
   path: '/api/admin/migration/start',
   access: admin,
   body: z.object({
-    url: SourceUrl.optional(),
-    key: Key.optional(),
-    clientApiKey: access.clientApiKey,
-    insecure: access.insecure,
-    /** Instead of `url` and `key`. */
-    source: DirectorySource.optional(),
+    ...access,
     scope: MigrationScope.default('full'),
     nodeMappings: Mapping.default({}),
     serverMappings: Mapping.default({}),
