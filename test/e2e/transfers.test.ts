@@ -36,4 +36,4 @@ it('512 MiB go in and out, cut at random, whole and with less than 32 MiB more i
   } finally {
     await way.close()
   }
-}, 60_000)
+}, 180_000)

@@ -57,7 +57,7 @@ describe('a line of the game', () => {
         const shown = [...rows.map((row) => row.replace(SGR_ONLY, '')), plainText(raw)]
         expect(shown.filter((row) => CONTROL.test(row.replaceAll('\t', '')))).toEqual([])
       }),
-      { numRuns: 3000 },
+      { numRuns: 600 },
     )
   })
 
@@ -78,7 +78,7 @@ describe('a line of the game', () => {
         ).toBeLessThanOrEqual(width)
       }),
       {
-        numRuns: 2000,
+        numRuns: 400,
         examples: [
           ['\t', 2],
           [' \u{E0100}', 2],
