@@ -117,8 +117,7 @@ export const PlanItem = z.object({
   target: Place.nullable(),
   op: z.enum(['create', 'link', 'update', 'skip', 'conflict']),
   reason: z.string().nullable(),
-  /** Names of the fields that differ. */
-  changes: z.array(z.string()),
+  /** What the source says of its size; `null`: nothing, or it transfers nothing. */
   bytesEstimate: z.number().nullable(),
 })
 export type PlanItem = z.infer<typeof PlanItem>
@@ -153,7 +152,8 @@ export const MigrationPlan = z.object({
   conflicts: z.array(PlanConflict),
   lost: z.array(Lost),
   warnings: z.array(z.string()),
-  estimate: z.object({ apiRequests: z.int(), bytes: z.number(), minSeconds: z.int() }),
+  /** `bytes` is `null` where files come: the source says only of stored backups how large they are. */
+  estimate: z.object({ apiRequests: z.int(), bytes: z.number().nullable(), minSeconds: z.int() }),
 })
 export type MigrationPlan = z.infer<typeof MigrationPlan>
 

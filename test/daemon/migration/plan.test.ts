@@ -107,6 +107,22 @@ const plan = (request: Partial<PlanRequest> = {}, from = source, to = target) =>
   })
 
 describe('the plan of a migration', () => {
+  it('says how much comes where the source says it, and that nobody knows it elsewhere', () => {
+    const backup = { name: 'b', state: 'good', isLocked: false, ignored: [], sha1: null, createdAt: null } as const
+    const backups = [
+      { ...backup, uuid: 'b1', bytes: 5000 },
+      { ...backup, uuid: 'b2', bytes: 700 },
+      { ...backup, uuid: 'b3', bytes: 90, state: 'failed' as const },
+    ]
+    const held = { subusers: [], databases: [], schedules: [], backups }
+    const from = { ...source, perServer: new Map([['1', held]]) }
+    const options = MigrationOptions.parse({ backups: 'copy' })
+    const stored = plan({ phases: ['backups'], options }, from).plan
+    expect(stored.estimate.bytes).toBe(5700)
+    expect(stored.items.find(({ source: { id } }) => id === 'b2')?.bytesEstimate).toBe(700)
+    expect(plan({ options }, from).plan.estimate.bytes).toBeNull()
+  })
+
   it('stops where two nodes that become one have the same port, and gives another one when asked to', () => {
     const { plan: refused } = plan()
     expect(refused.conflicts.map(({ code }) => code)).toEqual(['PORT_TAKEN'])

@@ -22,7 +22,7 @@ const PLAN: View<api.MigrationPlan> = {
     column('UPDATE', (row) => row.counts.update),
     column('SKIP', (row) => row.counts.skip),
     column('CONFLICTS', (row) => row.counts.conflict),
-    column('FILES', (row) => byteSize(row.estimate.bytes)),
+    column('BYTES', (row) => (row.estimate.bytes === null ? null : byteSize(row.estimate.bytes))),
     column('REQUESTS', (row) => row.estimate.apiRequests),
     column('AT LEAST', (row) => shortDuration(row.estimate.minSeconds * 1000)),
     column('HASH', (row) => row.hash),

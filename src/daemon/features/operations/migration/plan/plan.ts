@@ -167,7 +167,8 @@ class Planner {
     this.#finish()
     const counts = { create: 0, link: 0, update: 0, skip: 0, conflict: 0 }
     for (const { op } of this.#items) counts[op]++
-    const bytes = this.#items.reduce((sum, { bytesEstimate }) => sum + (bytesEstimate ?? 0), 0)
+    const hasFiles = this.#items.some(({ action, op }) => action === 'transfer_files' && op !== 'skip')
+    const bytes = hasFiles ? null : this.#items.reduce((sum, { bytesEstimate }) => sum + (bytesEstimate ?? 0), 0)
     const plan: MigrationPlan = {
       planVersion: 1,
       sourceFp: this.#source.fingerprint,
@@ -528,7 +529,7 @@ class Planner {
     const needs = [this.#brings.get(`server ${server.id}`)]
     const input = { serverSourceId: server.id }
     const part = (
-      item: Pick<NewItem, 'phase' | 'action' | 'type' | 'id' | 'name' | 'needs'>,
+      item: Pick<NewItem, 'phase' | 'action' | 'type' | 'id' | 'name' | 'needs' | 'bytes'>,
       source: object,
       op?: Op,
       reason?: string,
@@ -610,9 +611,15 @@ class Planner {
       if (one.state !== 'good') part(item, one, 'skip', one.state === 'failed' ? 'backup_failed' : 'backup_pending')
       else if (this.#request.options.backups === 'list') part(item, one, 'skip', 'listed')
       else
-        part({ ...item, needs: [this.#brings.get(`files ${server.id}`)] }, one, undefined, undefined, {
-          nodeOrigin: origin,
-        })
+        part(
+          { ...item, bytes: one.bytes, needs: [this.#brings.get(`files ${server.id}`)] },
+          one,
+          undefined,
+          undefined,
+          {
+            nodeOrigin: origin,
+          },
+        )
     }
     this.#add({
       phase: 'finish',
@@ -698,7 +705,7 @@ class Planner {
     const needs = [...new Set((item.needs ?? []).filter((one) => one !== undefined))]
     const follows = [...new Set((item.follows ?? []).filter((one) => one !== undefined))]
     const planned = { stepId: step, phase, action, source: { type, id, name }, target, op }
-    this.#items.push({ ...planned, reason: reason ?? null, changes: [], bytesEstimate: item.bytes ?? null })
+    this.#items.push({ ...planned, reason: reason ?? null, bytesEstimate: item.bytes ?? null })
     const skipped = op === 'skip' ? (reason ?? 'policy') : null
     const targetId = target?.id ?? null
     const place = { sourceType: type, sourceId: id }
