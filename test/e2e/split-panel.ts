@@ -241,7 +241,7 @@ export class SplitPanel {
     if (this.#daemon?.exitCode !== null || this.#daemon.signalCode !== null) await this.startDaemon()
     if (this.#agent?.exitCode !== null || this.#agent.signalCode !== null) await this.startAgent()
     await this.online()
-    for (const { id, status } of await this.client.call(listServers, { query: { limit: 100 } })) {
+    for (const { id, status } of await this.#allServers()) {
       if (!['stopped', 'error'].includes(status)) {
         await this.order(id, 'kill').catch(() => undefined) // it may have ended in this moment; the deletion tells
         await this.serverWhen(id, 'stopped', (server) => ['stopped', 'error', 'crashed'].includes(server.status))
@@ -249,6 +249,15 @@ export class SplitPanel {
       await this.client.call(deleteServer, { params: { serverId: id }, query: {} })
     }
     await until('all servers are gone', async () => (await this.client.call(listServers, {})).length === 0)
+  }
+
+  async #allServers(): Promise<Server[]> {
+    const found: Server[] = []
+    for (let page = 1; ; page++) {
+      const here = await this.client.call(listServers, { query: { limit: 100, page } })
+      found.push(...here)
+      if (here.length < 100) return found
+    }
   }
 
   async #begin(): Promise<void> {

@@ -21,7 +21,7 @@ afterEach(async () => {
   }
   await panel.leave()
   await source.close()
-})
+}, 300_000)
 
 const MIB = 1024 * 1024
 

@@ -80,7 +80,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'remote host',
     patterns: ['/^[ -~]*$/', '/[^ -~]/'],
   },
-  'src/daemon/features/operations/migration/plan/plan.ts': { sees: 'remote host', patterns: ['/[^A-Za-z0-9_-]/g'] },
+  'src/daemon/features/operations/migration/plan/users.ts': { sees: 'remote host', patterns: ['/[^A-Za-z0-9_-]/g'] },
   'src/shared/platform/connection-cause.ts': {
     sees: 'remote host',
     patterns: [

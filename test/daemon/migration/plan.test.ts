@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { mappedPermissions } from '../../../src/daemon/features/operations/migration/plan/permissions.ts'
-import { buildPlan, type PlanRequest } from '../../../src/daemon/features/operations/migration/plan/plan.ts'
+import { buildPlan } from '../../../src/daemon/features/operations/migration/plan/plan.ts'
+import type { PlanRequest } from '../../../src/daemon/features/operations/migration/plan/scope.ts'
 import type { SourceSnapshot, TargetState } from '../../../src/daemon/features/operations/migration/plan/state.ts'
 import type { SourceServer } from '../../../src/daemon/features/operations/migration/source/model.ts'
 import { MigrationOptions } from '../../../src/shared/api/migration.ts'

@@ -1,6 +1,6 @@
 import type { Tx } from '../../../db/db.ts'
 import { stepId } from './plan/content-hash.ts'
-import type { PlannedStep } from './plan/plan.ts'
+import type { PlannedStep } from './plan/draft.ts'
 import type { MigrationRow } from './rows.ts'
 import { insertSteps } from './rows.ts'
 

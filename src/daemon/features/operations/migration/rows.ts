@@ -8,7 +8,7 @@ import type {
 import type { Queries, Tx } from '../../../db/db.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
-import type { PlannedStep } from './plan/plan.ts'
+import type { PlannedStep } from './plan/draft.ts'
 import { NEED_LOST } from './step-states.ts'
 
 /** All of a migration but its plan and its report, which are large and looked at by few. */

@@ -1,4 +1,5 @@
-import type { BuiltPlan, PlannedStep } from './plan.ts'
+import type { PlannedStep } from './draft.ts'
+import type { BuiltPlan } from './plan.ts'
 
 /** Actions that a comparison has in place of those that bring files. */
 const COMPARES_FILES = 'compare_files'
