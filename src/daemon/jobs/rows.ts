@@ -1,4 +1,4 @@
-import type { Selectable } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { type IsoTime, isoTime } from '../../shared/kernel/time.ts'
 import type { Db, Queries, Tx } from '../db/db.ts'
 import type { Schema } from '../db/schema.ts'
@@ -42,6 +42,23 @@ export async function currentStep(q: Queries, jobId: string): Promise<StepRow | 
     .orderBy('number')
     .limit(1)
     .executeTakeFirst()
+}
+
+/** Those of the pools that have something due of these kinds: one question, where most of the pools have nothing. */
+export async function duePools(
+  q: Queries,
+  {
+    pools,
+    now,
+    kinds,
+  }: { readonly pools: readonly string[]; readonly now: IsoTime; readonly kinds: readonly string[] },
+): Promise<ReadonlySet<string>> {
+  const { rows } = await sql<{ readonly pool: string }>`
+    select asked.value as pool from json_each(${JSON.stringify(pools)}) as asked
+    where exists (
+      select 1 from job where job.pool = asked.value and job.due_at <= ${now} and job.kind in (${sql.join(kinds)})
+    )`.execute(q)
+  return new Set(rows.map(({ pool }) => pool))
 }
 
 /** The lanes of a pool that have something due of these kinds, the one that has waited longest first. */

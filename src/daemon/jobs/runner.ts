@@ -187,10 +187,12 @@ export class Runner {
     const nowMs = Date.parse(at)
     for (const [key, backOff] of this.#backingOff)
       if (this.#backOffLeft(backOff) < -FORGOTTEN_MS) this.#backingOff.delete(key)
-    for (const pool of this.#pools().keys()) {
-      if (this.#roomIn(pool) <= 0) continue
+    const open = [...this.#pools().keys()].filter((pool) => this.#roomIn(pool) > 0)
+    const unread = open.filter((pool) => (this.#ahead.get(pool) ?? []).length === 0)
+    const due = unread.length === 0 ? undefined : await rows.duePools(db.read, { pools: unread, now: at, kinds: names })
+    for (const pool of open) {
       const ahead = this.#ahead.get(pool) ?? []
-      const lanes = ahead.length > 0 ? ahead : await this.#read(pool, at)
+      const lanes = ahead.length > 0 || due?.has(pool) !== true ? ahead : await this.#read(pool, at)
       this.#ahead.set(pool, lanes)
       while (lanes.length > 0 && this.#roomIn(pool) > 0) {
         const lane = lanes.shift()

@@ -394,6 +394,23 @@ describe('the files of a server without backups', () => {
     const denied = await opened(at, { key: at.keys.applicationServersOnly })
     expect(await denied.files?.tree(server, signal)).toBeUndefined()
   })
+
+  it('ask the panel once what opens their node, and again when that was changed', async () => {
+    const at = await simulator()
+    const source = await opened(at)
+    const listed = async (id: number) => {
+      const tree = await source.files?.tree(await serverNamed(source, id), signal)
+      return (await tree?.list('', signal))?.length ?? 0
+    }
+    const asked = () => at.log.filter(({ path }) => path.endsWith('/configuration')).length
+    const [first, second] = at.world.servers.filter(({ nodeId }) => nodeId === 1)
+    expect(await listed(first?.id ?? 0)).toBeGreaterThan(0)
+    expect(await listed(second?.id ?? 0)).toBeGreaterThan(0)
+    expect(asked()).toBe(1)
+    for (const node of at.world.nodes) node.token = 'a'.repeat(64)
+    expect(await listed(first?.id ?? 0)).toBeGreaterThan(0)
+    expect(asked()).toBe(2)
+  })
 })
 
 describe('an address that is no source', () => {

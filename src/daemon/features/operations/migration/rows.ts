@@ -192,30 +192,19 @@ export async function waitingSteps(
 export async function lostSteps(
   q: Queries,
   jobId: string,
-): Promise<{ readonly id: string; readonly needsId: string }[]> {
-  return q
-    .selectFrom('migrationStepNeed as need')
-    .innerJoin('migrationStep as step', (join) =>
-      join.onRef('step.jobId', '=', 'need.jobId').onRef('step.id', '=', 'need.stepId'),
-    )
-    .innerJoin('migrationStep as needed', (join) =>
-      join.onRef('needed.jobId', '=', 'need.jobId').onRef('needed.id', '=', 'need.needsId'),
-    )
-    .select(['step.id', 'need.needsId'])
-    .where('need.jobId', '=', jobId)
-    .where('need.metBy', '=', 'done')
-    .where('step.status', '=', 'pending')
-    .where((on) =>
-      on.or([
-        on('needed.status', '=', 'failed'),
-        on.and([
-          on('needed.status', '=', 'skipped'),
-          on.or([on('needed.reason', 'is', null), on('needed.reason', 'not in', ['unchanged', 'exists'])]),
-        ]),
-      ]),
-    )
-    .orderBy('step.seq')
-    .execute()
+): Promise<readonly { readonly id: string; readonly needsId: string }[]> {
+  // From what was lost, of which there is little, to what needs it: the other way round all needs of all steps would be looked at.
+  const { rows } = await sql<{ readonly id: string; readonly needsId: string }>`
+    select step.id as id, need.needs_id as needs_id
+    from migration_step as needed
+    cross join migration_step_need as need indexed by migration_step_need_of
+    cross join migration_step as step
+    where needed.job_id = ${jobId} and needed.status in ('failed', 'skipped')
+      and (needed.status = 'failed' or needed.reason is null or needed.reason not in ('unchanged', 'exists'))
+      and need.job_id = needed.job_id and need.needs_id = needed.id and need.met_by = 'done'
+      and step.job_id = need.job_id and step.id = need.step_id and step.status = 'pending'
+    order by step.seq`.execute(q)
+  return rows
 }
 
 /** The lanes of steps that run. */

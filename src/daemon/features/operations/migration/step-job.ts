@@ -220,6 +220,7 @@ async function finish(
   const set = { result: JSON.stringify(result.notes ?? {}) }
   if (result.kind === 'skipped') {
     await changeStep(tx, deps, { jobId, stepId, event: 'not_needed', set: { ...set, reason: result.reason } })
+    if (result.reason === 'unchanged') await leaveOutRest(tx, deps, step)
     return
   }
   const { target } = result
@@ -229,6 +230,28 @@ async function finish(
   }
   const targetId = target === undefined ? {} : { targetId: target.id }
   await changeStep(tx, deps, { jobId, stepId, event: 'done', set: { ...set, ...targetId } })
+}
+
+/** What would come after it of the same thing has nothing to do either; what was changed on the source is put back all the same. */
+async function leaveOutRest(
+  tx: Tx,
+  deps: StepDeps,
+  { jobId, phase, sourceType, sourceId }: MigrationStepRow,
+): Promise<void> {
+  const rest = await tx.q
+    .selectFrom('migrationStep')
+    .select('id')
+    .where('jobId', '=', jobId)
+    .where('status', '=', 'pending')
+    .where('phase', '=', phase)
+    .where('sourceType', '=', sourceType)
+    .where('sourceId', '=', sourceId)
+    .where('intent', 'is', null)
+    .orderBy('seq')
+    .execute()
+  for (const { id: stepId } of rest) {
+    await changeStep(tx, deps, { jobId, stepId, event: 'not_needed', set: { reason: 'unchanged' } })
+  }
 }
 
 const Checkpoint = z.looseObject({ waitingSinceMs: z.number().optional() })

@@ -22,39 +22,78 @@ const Entry = z.looseObject({
   modified: z.string().max(50),
 })
 
-/** Opens the files of a server at its node. `undefined`: the keys may not read what opens the node. */
-export async function openTree(
-  http: SourceHttp,
-  server: SourceServer,
-  signal: AbortSignal,
-): Promise<SourceTree | undefined> {
-  const path = pathOf`/nodes/${server.nodeId}`
-  try {
-    const { origin } = nodeOf(itemOf(await http.request({ api: 'application', method: 'GET', path }, signal), 'a node'))
-    const request = { api: 'application', method: 'GET', path: `${path}/configuration` } as const
-    const { token } = Configuration.parse(await http.request(request, signal))
-    return new NodeTree(http, { origin, token, uuid: server.uuid })
-  } catch (error) {
-    if (error instanceof SourceFailure && error.problem === 'denied') return undefined
-    if (!(error instanceof z.ZodError)) throw error
-    throw new SourceFailure('not-a-source', `the source answers no configuration of node ${server.nodeId}`)
-  }
-}
-
+/** What opens a node of the source. */
 interface NodeAccess {
   readonly origin: string
   /** Full control of the node: goes to it, and into nothing else. */
   readonly token: string
-  readonly uuid: string
+}
+
+/** Opens the files of servers at their nodes. What opens a node is asked for once, and again when the node has refused it or is not there. */
+export class NodeTrees {
+  readonly #http: SourceHttp
+  /** By the id of the node. */
+  readonly #known = new Map<string, Promise<NodeAccess | undefined>>()
+
+  constructor(http: SourceHttp) {
+    this.#http = http
+  }
+
+  /** `undefined`: the keys may not read what opens the node. */
+  async open({ nodeId, uuid }: SourceServer, signal: AbortSignal): Promise<SourceTree | undefined> {
+    const known = this.#known.get(nodeId)
+    // Of one that was asked for by somebody else, who has left off since, nothing is known.
+    const found = known === undefined ? undefined : await known.catch(() => undefined)
+    const access = found ?? (await this.#asked(nodeId, signal))
+    if (access === undefined) return undefined
+    return new NodeTree(this.#http, uuid, {
+      access,
+      forget: () => this.#known.delete(nodeId),
+      renewed: () => this.#asked(nodeId, signal),
+    })
+  }
+
+  #asked(nodeId: string, signal: AbortSignal): Promise<NodeAccess | undefined> {
+    const asked = accessOf(this.#http, nodeId, signal)
+    this.#known.set(nodeId, asked)
+    asked.catch(() => this.#known.delete(nodeId)) // whoever awaits it gets the reason
+    return asked
+  }
+}
+
+async function accessOf(http: SourceHttp, nodeId: string, signal: AbortSignal): Promise<NodeAccess | undefined> {
+  const path = pathOf`/nodes/${nodeId}`
+  try {
+    const { origin } = nodeOf(itemOf(await http.request({ api: 'application', method: 'GET', path }, signal), 'a node'))
+    const request = { api: 'application', method: 'GET', path: `${path}/configuration` } as const
+    const { token } = Configuration.parse(await http.request(request, signal))
+    return { origin, token }
+  } catch (error) {
+    if (error instanceof SourceFailure && error.problem === 'denied') return undefined
+    if (!(error instanceof z.ZodError)) throw error
+    throw new SourceFailure('not-a-source', `the source answers no configuration of node ${nodeId}`)
+  }
+}
+
+interface TreeAccess {
+  readonly access: NodeAccess
+  /** The node does not answer there. */
+  forget(): void
+  /** Asks the source once more what opens the node. */
+  renewed(): Promise<NodeAccess | undefined>
 }
 
 class NodeTree implements SourceTree {
   readonly #http: SourceHttp
-  readonly #access: NodeAccess
+  readonly #uuid: string
+  readonly #of: TreeAccess
+  #access: NodeAccess
 
-  constructor(http: SourceHttp, access: NodeAccess) {
+  constructor(http: SourceHttp, uuid: string, of: TreeAccess) {
     this.#http = http
-    this.#access = access
+    this.#uuid = uuid
+    this.#of = of
+    this.#access = of.access
   }
 
   async list(folder: string, signal: AbortSignal): Promise<readonly SourceEntry[]> {
@@ -107,13 +146,27 @@ class NodeTree implements SourceTree {
     }
   }
 
+  /** A token that the node refuses may have been changed since it was read. */
   async #open(what: string, query: Readonly<Record<string, string>>, signal: AbortSignal) {
-    const { origin, token, uuid } = this.#access
-    const url = new URL(`${pathOf`/api/servers/${uuid}/files/`}${what}`, origin)
+    try {
+      return await this.#once(what, query, signal)
+    } catch (error) {
+      if (!(error instanceof SourceFailure) || error.problem !== 'denied') throw error
+      const access = await this.#of.renewed()
+      if (access === undefined || access.token === this.#access.token) throw error
+      this.#access = access
+      return await this.#once(what, query, signal)
+    }
+  }
+
+  async #once(what: string, query: Readonly<Record<string, string>>, signal: AbortSignal) {
+    const { origin, token } = this.#access
+    const url = new URL(`${pathOf`/api/servers/${this.#uuid}/files/`}${what}`, origin)
     for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
     const headers = { authorization: `Bearer ${token}`, accept: '*/*' }
     const answer = await this.#http.open(url, { headers, signal }).catch((error: unknown) => {
       signal.throwIfAborted()
+      this.#of.forget()
       throw unanswered(error, url.host)
     })
     const { statusCode: status, body } = answer

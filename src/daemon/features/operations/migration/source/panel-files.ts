@@ -1,6 +1,6 @@
 import { pathOf, type SourceHttp } from './http.ts'
 import type { SourceBackup, SourceList, SourceServer } from './model.ts'
-import { openTree } from './node-tree.ts'
+import { NodeTrees } from './node-tree.ts'
 import { itemOf, readItem } from './rows.ts'
 import {
   type SourceBuild,
@@ -18,6 +18,7 @@ const MOST_NAME = 191
 /** What makes the files of servers ready to be fetched, over the API of accounts. */
 export class PanelFiles implements SourceFiles {
   readonly #http: SourceHttp
+  readonly #trees: NodeTrees
   readonly #source: {
     readonly flavor: string
     backups(server: SourceServer, signal: AbortSignal): Promise<SourceList<SourceBackup>>
@@ -31,6 +32,7 @@ export class PanelFiles implements SourceFiles {
     },
   ) {
     this.#http = http
+    this.#trees = new NodeTrees(http)
     this.#source = source
   }
 
@@ -87,7 +89,7 @@ export class PanelFiles implements SourceFiles {
   }
 
   async tree(server: SourceServer, signal: AbortSignal): Promise<SourceTree | undefined> {
-    return await openTree(this.#http, server, signal)
+    return await this.#trees.open(server, signal)
   }
 
   async build(serverId: string, signal: AbortSignal): Promise<SourceBuild> {

@@ -1,4 +1,4 @@
-import { areUnchanged, FilesInput, serverThere } from './files-input.ts'
+import { FilesInput, serverThere } from './files-input.ts'
 import { archiveAtSource } from './source-archive.ts'
 import { stepAction } from './step.ts'
 
@@ -6,7 +6,6 @@ import { stepAction } from './step.ts'
 export const createBackup = stepAction({
   input: FilesInput,
   run: async (context) => {
-    if (await areUnchanged(context)) return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
     const way = await archiveAtSource(context, await serverThere(context))
     return () => Promise.resolve({ kind: 'done', notes: way })
   },

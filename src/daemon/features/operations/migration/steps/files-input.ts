@@ -63,15 +63,6 @@ export async function notesOf<T>(
   return { status, reason, notes: row.result === null ? undefined : parseJson(schema, row.result) }
 }
 
-/** Whether a step before has found that the files are those that were brought before. */
-export async function areUnchanged(context: StepContext): Promise<boolean> {
-  for (const action of ['freeze_source', 'transfer_files']) {
-    const step = await notesOf(context, action, z.unknown())
-    if (step?.status === 'skipped' && step.reason === 'unchanged') return true
-  }
-  return false
-}
-
 /** By what the node knows the work of this server: the same in all attempts of one migration, and in no other one. */
 export function nodeStepId({ jobId, sourceFp, sourceId }: StepContext): string {
   return `${jobId}_${stepId(sourceFp, 'transfer_files', 'files', sourceId)}`

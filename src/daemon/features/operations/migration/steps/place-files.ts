@@ -5,7 +5,7 @@ import { findServerRow } from '../../../servers/servers/rows.ts'
 import { suspend } from '../../../servers/servers/suspend.ts'
 import { findMapped } from '../map.ts'
 import { FileListing } from './file-listing.ts'
-import { areUnchanged, FilesInput, nodeStepId, notesOf, serverHere } from './files-input.ts'
+import { FilesInput, nodeStepId, notesOf, serverHere } from './files-input.ts'
 import { MOVING_IN } from './import-server.ts'
 import { panelWork } from './panel-work.ts'
 import { type StepContext, StepDelay, StepRefusal, stepAction } from './step.ts'
@@ -21,7 +21,6 @@ const LOOK_MS = 100
 export const placeFiles = stepAction({
   input: FilesInput,
   run: async (context, input) => {
-    if (await areUnchanged(context)) return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
     const { deps, signal, progress, options, sourceFp, sourceId } = context
     const here = await serverHere(context)
     const { pulled, isPlaced } = await broughtFiles(context, input)

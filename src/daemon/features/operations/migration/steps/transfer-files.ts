@@ -13,15 +13,7 @@ import { findMapped } from '../map.ts'
 import { SourceFailure } from '../source/source.ts'
 import { fetchArchive } from './fetch-archive.ts'
 import { FileListing } from './file-listing.ts'
-import {
-  areUnchanged,
-  FilesInput,
-  nodeStepId,
-  notesOf,
-  type ServerThere,
-  serverHere,
-  serverThere,
-} from './files-input.ts'
+import { FilesInput, nodeStepId, notesOf, type ServerThere, serverHere, serverThere } from './files-input.ts'
 import { freeze } from './freeze-source.ts'
 import { archiveAtSource, Way } from './source-archive.ts'
 import { type StepContext, StepDelay, StepRefusal, stepAction } from './step.ts'
@@ -31,7 +23,6 @@ import { tarOfTree } from './tar-of-tree.ts'
 export const transferFiles = stepAction({
   input: FilesInput,
   run: async (context, input) => {
-    if (await areUnchanged(context)) return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
     const state = await stateOfFolder(context)
     if (state !== null && (await isBrought(context, state))) {
       return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })

@@ -1,5 +1,5 @@
 import { verifyFiles as askToVerify, wipeFiles } from '../../../../../shared/protocol/migration.ts'
-import { areUnchanged, FilesInput, nodeStepId, serverHere } from './files-input.ts'
+import { FilesInput, nodeStepId, serverHere } from './files-input.ts'
 import { StepDelay, stepAction } from './step.ts'
 import { ask, broughtFiles } from './transfer-files.ts'
 
@@ -7,7 +7,6 @@ import { ask, broughtFiles } from './transfer-files.ts'
 export const verifyFiles = stepAction({
   input: FilesInput,
   run: async (context, input) => {
-    if (await areUnchanged(context)) return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
     const { deps, options, signal, progress } = context
     const mode = options.verify
     if (mode === 'none') return () => Promise.resolve({ kind: 'done', notes: { mode } })
