@@ -182,6 +182,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   registerRuns(jobs, { ...serverDeps, ...runDeps, gateway, limit: new CommandLimit(clock), backups })
   const migrations = {
     ...{ ...serverDeps, ...people, ...runDeps, gateway, transfers, backups },
+    databases: { ...core, work: databaseWork },
     openSource: sourceOpener({ clock, gateway }),
     running: new RunningSteps(),
   }

@@ -39,7 +39,12 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/kernel/schedule.ts': { sees: 'client', patterns: [String.raw`/^[^\r\n\u0000]*$/`] },
   'src/cli/commands/migration/request.ts': {
     sees: 'operator',
-    patterns: [String.raw`/^\d+$/`, String.raw`/^(\d{1,5})-(\d{1,5})$/`, String.raw`/^\d{1,5}(\.\d{1,3})?$/`],
+    patterns: [
+      String.raw`/^\d+$/`,
+      String.raw`/^(\d{1,5})-(\d{1,5})$/`,
+      String.raw`/^\d{1,5}(\.\d{1,3})?$/`,
+      String.raw`/^(\d{1,12}(?:\.\d{1,3})?)([kmg])?(?:i?b)?(?:\/s)?$/i`,
+    ],
   },
   'src/cli/commands/migration/report-text.ts': {
     sees: 'remote host',

@@ -14,6 +14,7 @@ import type { GameServer } from '../server/server.ts'
 import { Arrival } from './arrival.ts'
 import { type DirectoryRules, withServerFolder } from './directory.ts'
 import { FileList } from './file-list.ts'
+import { paced } from './paced.ts'
 import { openArchive } from './source-archive.ts'
 import type { Coming, PullWork } from './steps.ts'
 
@@ -36,6 +37,8 @@ export interface PullRequest {
   readonly expectBytes: number | null
   readonly expectSha1: string | null
   readonly most: { readonly entries: number; readonly bytes: number; readonly ms: number }
+  /** How fast an archive may come; as fast as it does where nothing is said. */
+  readonly bytesPerSecond?: number | undefined
 }
 
 /** Of an archive, or nothing of a folder. */
@@ -46,7 +49,7 @@ type Came = Pick<PulledFiles, 'archiveBytes' | 'archiveSha1' | 'problems' | 'pro
 /** Unpacks a server's files beside its folder. What fails leaves nothing. */
 export async function pullFiles(
   server: GameServer,
-  { source, expectBytes, expectSha1, most }: PullRequest,
+  { source, expectBytes, expectSha1, most, bytesPerSecond }: PullRequest,
   { staged, listPath, progress, ...work }: PullWork,
   deps: PullDeps,
 ): Promise<PulledFiles> {
@@ -77,8 +80,13 @@ export async function pullFiles(
       take: async (unpack) => {
         if (source.kind === 'directory') return await takeFolder(source, deps.directories, { unpack, options, signal })
         const expected = { bytes: expectBytes, sha1: expectSha1, mostBytes: mostOf(most) }
-        const take = (content: AsyncIterable<Uint8Array>): Promise<Came> =>
-          takeArchive(new Arrival(content, expected, (archiveBytes) => report({ archiveBytes })), { unpack, options })
+        const take = (content: AsyncIterable<Uint8Array>): Promise<Came> => {
+          const slow = bytesPerSecond === undefined ? content : paced(content, { bytesPerSecond, clock, signal })
+          return takeArchive(new Arrival(slow, expected, (archiveBytes) => report({ archiveBytes })), {
+            unpack,
+            options,
+          })
+        }
         return source.kind === 'url'
           ? await take(await openArchive(urlOf(source, deps), signal))
           : await byTicket(source.ticket, take, { deps, signal })

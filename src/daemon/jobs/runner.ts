@@ -25,6 +25,9 @@ const GRACE_MS = 8000
 /** How often a write is tried again that the disk has refused. */
 const STORAGE_PAUSE_MS = 2000
 
+/** A reason of its own: Node makes an error with a trace for each that has none. */
+const WOKEN = new Error('something may be due')
+
 /** What the runner works with. */
 export interface RunnerDeps {
   readonly db: Db
@@ -89,7 +92,7 @@ export class Runner {
 
   /** Looks at once whether something is due. */
   wake(): void {
-    this.#woken.abort()
+    this.#woken.abort(WOKEN)
   }
 
   /** Tries a lane again at once that backs off after failures: somebody has mended something. */

@@ -10,6 +10,7 @@ import {
 } from '../kernel/migration.ts'
 import { pageQuery } from '../kernel/page.ts'
 import { IsoTime } from '../kernel/time.ts'
+import { MIGRATION_LIMITS } from '../protocol/migration.ts'
 
 /** Which program the servers come from; `directory`: folders of a node, with a manifest each. */
 export const SourceKind = z.enum(['pterodactyl', 'pelican', 'directory'])
@@ -35,8 +36,8 @@ export const ConflictPolicies = z.object({
   server: z.enum(['fail', 'skip', 'new_uuid']).default('fail'),
   port: z.enum(['fail', 'remap']).default('fail'),
   capacity: z.enum(['fail', 'warn']).default('fail'),
-  /** `record`: it stays on its host, which has to be a database host of this panel. */
-  database: z.enum(['record', 'skip']).default('record'),
+  /** `record`: it stays on its host, which has to be a database host of this panel; `copy`: it is made anew on a host of this panel, with what it holds. */
+  database: z.enum(['record', 'copy', 'skip']).default('record'),
   files: z.enum(['fail', 'replace', 'merge']).default('fail'),
 })
 export type ConflictPolicies = z.infer<typeof ConflictPolicies>
@@ -65,8 +66,19 @@ export const MigrationOptions = z.object({
     .array(z.url({ protocol: /^https?$/ }).max(300))
     .max(20)
     .default([]),
+  /** Database hosts of the source that are asked although their addresses are private: `host` or `host:port`, as the source names them. */
+  databaseHosts: z
+    .array(z.string().trim().toLowerCase().min(1).max(260))
+    .max(20)
+    .default([]),
   /** How long a backup of the source may take until another way is taken. */
   backupTimeoutSeconds: z.int().min(1).max(86_400).default(3600),
+  /** Bytes that each target node may fetch in a second; without it as fast as they come. */
+  bytesPerSecond: z
+    .int()
+    .min(MIGRATION_LIMITS.leastBytesPerSecond)
+    .max(1024 ** 4)
+    .optional(),
   /** What is done with a running server of the source before its files are read; undone at the end. */
   freeze: z.enum(['stop', 'none', 'suspend']).default('stop'),
   /** What is read again of the files that arrived. */
@@ -152,7 +164,10 @@ export const MigrationPlan = z.object({
   conflicts: z.array(PlanConflict),
   lost: z.array(Lost),
   warnings: z.array(z.string()),
-  /** `bytes` is `null` where files come: the source says only of stored backups how large they are. */
+  /**
+   * `apiRequests` is about how often the source is asked, `minSeconds` what its throttle makes of that (0: it has none that it names). `bytes`
+   * is `null` where files come: the source says only of stored backups how large they are.
+   */
   estimate: z.object({ apiRequests: z.int(), bytes: z.number().nullable(), minSeconds: z.int() }),
 })
 export type MigrationPlan = z.infer<typeof MigrationPlan>

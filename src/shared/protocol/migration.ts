@@ -12,6 +12,8 @@ export const MIGRATION_LIMITS = {
   mostMs: 7 * 24 * 3600_000,
   /** What lies ready, or was put in its place, is known by its step for so long. */
   keptMs: 7 * 24 * 3600_000,
+  /** Slower than this nobody waits for. */
+  leastBytesPerSecond: 16 * 1024,
   /** Rows of one page of a folder with servers, and of differences that a check names. */
   rows: 100,
   /** What one `panel-server.yaml` may have. */
@@ -96,6 +98,8 @@ export const pullFiles = defineRequest({
       bytes: z.int().min(1),
       ms: z.int().min(1).max(MIGRATION_LIMITS.mostMs),
     }),
+    /** How fast an archive may come, by whichever way; absent: as fast as it does. */
+    bytesPerSecond: z.int().min(MIGRATION_LIMITS.leastBytesPerSecond).optional(),
   },
   result: PulledFiles,
   ...long,

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
@@ -90,6 +91,20 @@ test('files come once, are checked and take the place of the folder', async () =
   expect(await stage.ask(migration.wipeFiles, { stepId })).toEqual({ wiped: true })
   expect(await stage.ask(migration.wipeFiles, { stepId })).toEqual({ wiped: false })
   expect(existsSync(at('world'))).toBe(true)
+  expectNothingAside()
+})
+
+test('files come no faster than they may', async () => {
+  const stepId = stage.step()
+  const archive = archiveOf([{ name: 'noise', content: randomBytes(20_000) }])
+  const from = performance.now()
+  const pulled = await stage.ask(
+    migration.pullFiles,
+    stage.pull(stepId, { ...stage.offer(archive), bytesPerSecond: 20_000 }),
+  )
+  expect(performance.now() - from).toBeGreaterThan(900)
+  expect(pulled).toMatchObject({ files: 1, archiveSha1: sha1(archive) })
+  await stage.ask(migration.wipeFiles, { stepId })
   expectNothingAside()
 })
 

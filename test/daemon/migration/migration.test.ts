@@ -10,9 +10,10 @@ import {
   startMigration,
   testMigration,
 } from '../../../src/shared/api/migration.ts'
-import { createNode } from '../../../src/shared/api/nodes.ts'
+import { createNode, createNodeKey } from '../../../src/shared/api/nodes.ts'
 import { listTasks } from '../../../src/shared/api/schedules.ts'
 import type { LocationId, MigrationId, MigrationStepId } from '../../../src/shared/kernel/ids.ts'
+import { AgentPeer } from '../agent-peer.ts'
 import { ConsoleReader } from '../console-reader.ts'
 import { refusal } from '../place-panel.ts'
 import { failedSteps, MigrationStage, type StartBody } from './migration-stage.ts'
@@ -156,6 +157,23 @@ describe('a migration', () => {
     for (const type of ['migration_failed', 'migration_cancelled']) {
       await events.until(type, () => seen(type, drifted.jobId).length > 0)
     }
+  })
+
+  it('is not begun to a node whose agent cannot fetch files, and the plan says what to do', async () => {
+    const { client, url, locationId } = stage.panel
+    const { id } = await client.call(createNode, {
+      body: { name: 'old', locationId: locationId as LocationId, maxMemoryMb: 1_000_000, maxCpuCores: 100 },
+    })
+    const { apiKey } = await client.call(createNodeKey, { params: { nodeId: id }, body: {} })
+    const peer = await AgentPeer.connect(url, id, apiKey)
+    await peer.enter({ capabilities: ['servers@1', 'console@1', 'node@1', 'files@1'] })
+    const planned = await stage.moved({ dryRun: true, nodeMappings: { 1: id } })
+    expect(planned.plan?.conflicts.filter(({ code }) => code === 'AGENT_VERSION')).toMatchObject([
+      { target: { id, name: 'old' }, text: expect.stringContaining('update it') },
+    ])
+    const refused = await stage.moved({ nodeMappings: { 1: id } })
+    expect(refused).toMatchObject({ status: 'failed', errorCode: 'PLAN_CONFLICT', steps: [] })
+    await peer.leave()
   })
 
   it('is one at a time, and is paused, resumed and cancelled', async () => {

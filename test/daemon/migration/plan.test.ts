@@ -67,6 +67,7 @@ const source: SourceSnapshot = {
   perServer: new Map(),
   unreadable: [],
   losses: [],
+  requestsPerMinute: 240,
 }
 
 const target: TargetState = {
@@ -82,7 +83,7 @@ const target: TargetState = {
           maxCpuCores: 4,
           runtimes: ['docker'],
         },
-        ...{ freeMemoryMb: 4096, takenPorts: new Set<string>() },
+        ...{ isAgentTooOld: false, freeMemoryMb: 4096, takenPorts: new Set<string>() },
       },
     ],
   ]),
@@ -92,6 +93,7 @@ const target: TargetState = {
     withoutPassword: new Set<string>(),
     servers: new Map(),
     databaseHosts: new Map(),
+    takesDatabases: false,
     brought: new Map(),
   },
 }
@@ -132,6 +134,24 @@ describe('the plan of a migration', () => {
     expect(made.conflicts).toEqual([])
     const given = steps.filter(({ action }) => action === 'import_server').map(({ input }) => input['ports'])
     expect(given).toMatchObject([[{ port: 25565 }], [{ port: 20000, from: '203.0.113.1:25565' }]])
+  })
+
+  it('says how long the throttle of the source makes it at least, and nothing where there is none', () => {
+    const { apiRequests, minSeconds } = plan().plan.estimate
+    expect(apiRequests).toBeGreaterThan(0)
+    expect(minSeconds).toBe(Math.ceil(apiRequests / 4))
+    expect(plan({}, { ...source, requestsPerMinute: 480 }).plan.estimate.minSeconds).toBe(Math.ceil(apiRequests / 8))
+    expect(plan({}, { ...source, requestsPerMinute: null }).plan.estimate.minSeconds).toBe(0)
+    expect(plan({}, { ...source, isDirectory: true }).plan.estimate).toMatchObject({ apiRequests: 0, minSeconds: 0 })
+  })
+
+  it('stops where the agent of a node cannot fetch files, once for the node, and not when no files come', () => {
+    const [id, held] = [...target.nodes][0] ?? expect.fail()
+    const old = { ...target, nodes: new Map([[id, { ...held, isAgentTooOld: true }]]) }
+    const options = MigrationOptions.parse({ conflicts: { port: 'remap' } })
+    const { conflicts } = plan({ options }, source, old).plan
+    expect(conflicts.map(({ code, target: at }) => [code, at?.id])).toEqual([['AGENT_VERSION', id]])
+    expect(plan({ options, phases: ['servers'] }, source, old).plan.conflicts).toEqual([])
   })
 
   it('takes servers by their node, not by an id that is the same', () => {

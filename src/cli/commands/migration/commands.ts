@@ -103,6 +103,12 @@ const REQUEST: readonly Option[] = [
     summary: 'where archives of the source may lie as well, such as its object store',
     repeat: true,
   },
+  {
+    flags: '--database-host <host>',
+    summary: 'with --on-conflict database=copy: a host of the source with a private address, as the source names it',
+    repeat: true,
+  },
+  { flags: '--bwlimit <rate>', summary: 'bytes that each node may fetch in a second, such as 10M' },
   { flags: '--backup-timeout <duration>', summary: 'how long a backup of the source may take (default 1h)' },
   {
     flags: '--freeze <how>',
@@ -324,7 +330,7 @@ export const migration = noun({
       name: 'verify',
       summary: 'Compare what a migration has brought with the source as it is now; nothing is changed',
       details:
-        'Exit 3: something differs, and each difference is listed. Servers that were played on here, and those that still run on the source, differ. ' +
+        'Exit 3: something differs, and each difference is a failed step. Exit 11: the comparison itself has failed or was cancelled. Servers that were played on here, and those that still run on the source, differ. ' +
         'The keys are asked for again, as those of a migration that has completed are not kept.',
       arguments: [MOVE],
       options: [

@@ -174,7 +174,9 @@ async function optionsOf(run: Run): Promise<Record<string, unknown>> {
     unlimited: limits.length === 0 ? undefined : Object.fromEntries(limits),
     transport: args.text('transport'),
     archiveOrigins: someOf(args.list('archive-origin')),
+    databaseHosts: someOf(args.list('database-host')),
     backupTimeoutSeconds: timeout === undefined ? undefined : Math.round(timeout / 1000),
+    bytesPerSecond: rateOf(args.text('bwlimit')),
     freeze: args.text('freeze'),
     verify: args.text('verify'),
     runtimes: someOf([...new Set(args.list('runtime'))]),
@@ -191,6 +193,15 @@ async function optionsOf(run: Run): Promise<Record<string, unknown>> {
 
 function someOf(list: readonly string[]): readonly string[] | undefined {
   return list.length === 0 ? undefined : list
+}
+
+/** Bytes in a second: a number of them, or with a unit of 1024. */
+function rateOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const match = /^(\d{1,12}(?:\.\d{1,3})?)([kmg])?(?:i?b)?(?:\/s)?$/i.exec(text)
+  if (match === null) throw usage(`--bwlimit must be bytes in a second such as 10M, not '${text}'`)
+  const unit = { k: 1024, m: 1024 ** 2, g: 1024 ** 3 }[(match[2] ?? '').toLowerCase()] ?? 1
+  return Math.round(Number(match[1]) * unit)
 }
 
 function portRange(text: string | undefined): { from: number; to: number } | undefined {

@@ -10,6 +10,8 @@ import type { UserDeps } from '../../accounts/users/deps.ts'
 import type { TemplateDeps } from '../../catalog/templates/deps.ts'
 import type { LocationDeps } from '../../fleet/locations/operations.ts'
 import type { BackupDeps } from '../../servers/backups/deps.ts'
+import type { DatabaseWork } from '../../servers/databases/database-work.ts'
+import type { DatabaseDeps } from '../../servers/databases/deps.ts'
 import type { ServerDeps } from '../../servers/servers/operations.ts'
 import type { RunningSteps } from './running-steps.ts'
 import type { Source } from './source/source.ts'
@@ -37,6 +39,7 @@ export interface MigrationDeps extends OperationDeps, LocationDeps, TemplateDeps
   /** Reaches a source and finds out of which kind it is; throws a `SourceFailure`. */
   openSource(access: SourceAccess, signal: AbortSignal): Promise<Source>
   readonly backups: BackupDeps
+  readonly databases: DatabaseDeps & { readonly work: DatabaseWork }
   /** The steps that run in this process. */
   readonly running: RunningSteps
   /** Nodes whose agents are connected now. */

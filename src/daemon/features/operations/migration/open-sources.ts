@@ -1,10 +1,13 @@
 import { createHash } from 'node:crypto'
+import { keepHeapSmall } from '../../../core/small-heap.ts'
 import type { MigrationDeps } from './deps.ts'
 import type { MigrationRow } from './rows.ts'
 import type { Source } from './source/source.ts'
 import { openAccess } from './source-keys.ts'
 
 interface OpenSource {
+  /** Thousands of answers are read while it is open. */
+  readonly relax: () => void
   readonly keys: string
   readonly source: Promise<Source>
   /** How much of being throttled was reported. */
@@ -30,8 +33,13 @@ export class OpenSources {
     if (open?.keys === keys) return open.source
     if (open !== undefined) await this.end(job.id)
     const source = this.#deps.openSource(openAccess(this.#deps.vault, job), this.#closing.signal)
-    this.#open.set(job.id, { keys, source, saidMs: 0 })
-    source.catch(() => this.#open.delete(job.id)) // whoever awaits it gets the reason
+    const relax = keepHeapSmall()
+    this.#open.set(job.id, { keys, source, relax, saidMs: 0 })
+    // Whoever awaits it gets the reason.
+    source.catch(() => {
+      relax()
+      this.#open.delete(job.id)
+    })
     return source
   }
 
@@ -49,6 +57,7 @@ export class OpenSources {
   async end(jobId: string): Promise<void> {
     const open = this.#open.get(jobId)
     this.#open.delete(jobId)
+    open?.relax()
     const source = await open?.source.catch(() => undefined) // one that did not open needs no closing
     await source?.close()
   }

@@ -123,7 +123,9 @@ async function planned(
       Object.hasOwn(serverMappings, id) || (scope !== 'server' && Object.hasOwn(nodeMappings, nodeId))
     const snapshot = await readSnapshot(source, { isWanted, signal })
     const nodeIds = [...new Set([...Object.values(nodeMappings), ...Object.values(serverMappings)])]
-    const target = await readTarget(deps.db.read, { sourceFp: source.fingerprint, nodeIds })
+    // One that is away at this moment may know it: its steps wait for it.
+    const isAgentTooOld = (nodeId: string): boolean => deps.isOnline(nodeId) && !deps.gateway.can(nodeId, 'migration@1')
+    const target = await readTarget(deps.db.read, { sourceFp: source.fingerprint, nodeIds, isAgentTooOld })
     const request = { scope, nodeMappings, serverMappings, phases: config.phases, options }
     const whole = buildPlan(snapshot, target, { request, createdAt: job.createdAt })
     const { verifyOf: ofJob } = config

@@ -54,5 +54,6 @@ export async function readSnapshot(
   const losses = source.losses(users)
   const all = { locations, nests, eggs, nodes, users, servers, mounts: mounts?.items ?? [] }
   const isDirectory = source.directory !== null
-  return { flavor, fingerprint, isDirectory, ...all, perServer, unreadable, losses }
+  const { perMinute: requestsPerMinute } = source.usage
+  return { flavor, fingerprint, isDirectory, ...all, perServer, unreadable, losses, requestsPerMinute }
 }

@@ -11,7 +11,15 @@ import type { Brought, TargetNodeState, TargetState } from './plan/state.ts'
 /** Reads what this panel has, as far as a plan for this source and these nodes looks at it. */
 export async function readTarget(
   q: Queries,
-  { sourceFp, nodeIds }: { readonly sourceFp: string; readonly nodeIds: readonly string[] },
+  {
+    sourceFp,
+    nodeIds,
+    isAgentTooOld,
+  }: {
+    readonly sourceFp: string
+    readonly nodeIds: readonly string[]
+    readonly isAgentTooOld: (nodeId: string) => boolean
+  },
 ): Promise<TargetState> {
   const locations = await q.selectFrom('location').select(['id', 'name']).execute()
   const nests = await q.selectFrom('nest').select(['id', 'name']).execute()
@@ -22,9 +30,9 @@ export async function readTarget(
     .execute()
   const users = await q.selectFrom('user').select(['id', 'email', 'username', 'passwordHash']).execute()
   const servers = await q.selectFrom('server').select(['id', 'uuid', 'name']).execute()
-  const hosts = await q.selectFrom('databaseHost').select(['id', 'host', 'port']).execute()
+  const hosts = await q.selectFrom('databaseHost').select(['id', 'host', 'port', 'engine']).execute()
   return {
-    nodes: await nodesOf(q, nodeIds),
+    nodes: await nodesOf(q, nodeIds, isAgentTooOld),
     locations: new Map(locations.map(({ id, name }) => [name, id])),
     nests: new Map(nests.map(({ id, name }) => [name, id])),
     templates: new Map(templates.map(({ id, name, document }) => [name, { id, origin: originOf(document) }])),
@@ -33,6 +41,7 @@ export async function readTarget(
     usernames: new Map(users.map(({ username, id }) => [username.toLowerCase(), id])),
     servers: new Map(servers.map(({ id, uuid, name }) => [uuid, { id, name }])),
     databaseHosts: new Map(hosts.map(({ id, host, port }) => [`${host} ${port}`.toLowerCase(), id])),
+    takesDatabases: hosts.some(({ engine }) => engine === 'mysql'),
     brought: await broughtOf(q, sourceFp),
   }
 }
@@ -41,7 +50,11 @@ function originOf(document: string | null): string | null {
   return document === null ? null : contentHash(parseJson(z.unknown(), document))
 }
 
-async function nodesOf(q: Queries, ids: readonly string[]): Promise<Map<string, TargetNodeState>> {
+async function nodesOf(
+  q: Queries,
+  ids: readonly string[],
+  isAgentTooOld: (nodeId: string) => boolean,
+): Promise<Map<string, TargetNodeState>> {
   if (ids.length === 0) return new Map()
   const rows = await q
     .selectFrom('node')
@@ -61,7 +74,8 @@ async function nodesOf(q: Queries, ids: readonly string[]): Promise<Map<string, 
     const taken = ports.flatMap(({ nodeId, ip, port }) => (nodeId === id ? [`${ip} ${port}`] : []))
     const freeMemoryMb = memoryMb === null ? null : Math.max(0, memoryMb - usage(id).memoryMb)
     const runtimes = parseJson(RuntimeReport.array(), row.runtimes).flatMap((one) => (one.ok ? [one.name] : []))
-    return [id, { id, name, locationId, defaultIp, maxCpuCores, runtimes, freeMemoryMb, takenPorts: new Set(taken) }]
+    const about = { id, name, locationId, defaultIp, maxCpuCores, isAgentTooOld: isAgentTooOld(id) }
+    return [id, { ...about, runtimes, freeMemoryMb, takenPorts: new Set(taken) }]
   })
   return new Map(states)
 }
@@ -79,6 +93,7 @@ async function broughtOf(q: Queries, sourceFp: string): Promise<Map<string, Brou
     user: await idsOf('user'),
     server: await idsOf('server'),
     database: await idsOf('serverDatabase'),
+    database_copy: await idsOf('serverDatabase'),
     schedule: await idsOf('schedule'),
     backup: await idsOf('backup'),
     files: await idsOf('server'),

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
+import type { JobProgress } from '../../../../shared/kernel/job.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import type { Principal } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
@@ -40,8 +41,8 @@ export function registerSteps(jobs: MigrationDeps['jobs'], deps: StepDeps): void
         attempts: MOST_RESTARTS,
         timeoutMs: 8 * 24 * 3_600_000,
         retryable: false,
-        run: async ({ job: { input, principal }, signal }) => {
-          const after = await carryOut(deps, { ...input, principal, signal })
+        run: async ({ job: { input, principal }, signal, progress }) => {
+          const after = await carryOut(deps, { ...input, principal, signal, keep: progress })
           // It may have been made pending again since; while this job is open no other one is added for it.
           return async (tx) => {
             const next = after ?? (await isDue(tx, input))
@@ -83,9 +84,9 @@ function isInterruptible({ action }: MigrationStepRow): boolean {
 /** Answers when the step is to be tried again, if it is. A stopped process leaves a step running: it goes on here. */
 async function carryOut(
   deps: StepDeps,
-  of: { readonly jobId: string; readonly stepId: string; readonly principal: Principal; readonly signal: AbortSignal },
+  of: Pick<Attempted, 'principal' | 'signal' | 'keep'> & { readonly jobId: string; readonly stepId: string },
 ): Promise<After | undefined> {
-  const { jobId, stepId } = of
+  const { jobId, stepId, principal, keep } = of
   const { signal: interrupted, end } = deps.running.add(jobId, stepId)
   try {
     const begun = await deps.db.write(async (tx) => {
@@ -100,7 +101,7 @@ async function carryOut(
     // What is to be put back is, whatever is asked meanwhile.
     const heeds = isInterruptible(begun.step)
     const signal = heeds ? AbortSignal.any([of.signal, interrupted]) : of.signal
-    return await attempted(deps, { ...begun, signal, stopping: of.signal, principal: of.principal })
+    return await attempted(deps, { ...begun, signal, stopping: of.signal, principal, keep })
   } finally {
     end()
   }
@@ -118,6 +119,8 @@ interface Attempted extends Begun {
   readonly signal: AbortSignal
   /** Aborts when the daemon stops. */
   readonly stopping: AbortSignal
+  /** Writes down with its job how far it is, as often as the engine does that. */
+  readonly keep: (now: JobProgress) => void
 }
 
 async function attempted(deps: StepDeps, of: Attempted): Promise<After | undefined> {
@@ -168,7 +171,7 @@ interface StepWork {
   abandon(signal: AbortSignal): Promise<void>
 }
 
-function workOf(deps: StepDeps, { job, step, principal, signal }: Attempted): StepWork {
+function workOf(deps: StepDeps, { job, step, principal, signal, keep }: Attempted): StepWork {
   const { id: stepId, jobId, targetId } = step
   const { options } = parseJson(MigrationConfig, job.config)
   const access = job.keys === null ? undefined : openAccess(deps.vault, job)
@@ -179,7 +182,7 @@ function workOf(deps: StepDeps, { job, step, principal, signal }: Attempted): St
   const context: StepContext = {
     ...{ deps, jobId, stepId, targetId, principal, signal, options, ...place, ...keyOf({ job, step }) },
     source: () => deps.sources.of(job),
-    progress: reporting(deps, { jobId, stepId, signal }),
+    progress: reporting(deps, { jobId, stepId, name: step.name, signal, keep }),
   }
   const action = ACTIONS[step.action]
   if (action === undefined) throw new StepRefusal('INTERNAL_ERROR', `This panel cannot carry out ${step.action}`)
@@ -190,16 +193,29 @@ function workOf(deps: StepDeps, { job, step, principal, signal }: Attempted): St
   }
 }
 
-/** Announces how far a step is, every few seconds; lossy. */
+/** Keeps how far a step is with its job, and announces it every few seconds; lossy. */
 function reporting(
   { db, bus, clock, log }: StepDeps,
-  { jobId, stepId, signal }: { readonly jobId: string; readonly stepId: string; readonly signal: AbortSignal },
+  {
+    jobId,
+    stepId,
+    name,
+    signal,
+    keep,
+  }: Pick<Attempted, 'signal' | 'keep'> & { readonly jobId: string; readonly stepId: string; readonly name: string },
 ): (now: StepProgress) => void {
   let lastMs = Number.NEGATIVE_INFINITY
   return (now) => {
-    if (signal.aborted || clock.monotonicMs() - lastMs < PROGRESS_MS) return
-    lastMs = clock.monotonicMs()
+    if (signal.aborted) return
     const { bytes, totalBytes, entries } = now
+    const text = name.slice(0, 200)
+    keep(
+      bytes > 0
+        ? { done: bytes, total: totalBytes, unit: 'bytes', text }
+        : { done: entries, total: null, unit: 'items', text },
+    )
+    if (clock.monotonicMs() - lastMs < PROGRESS_MS) return
+    lastMs = clock.monotonicMs()
     db.write((tx) => announceStep(tx, { bus }, { jobId, stepId, bytes, totalBytes, entries })).catch((err: unknown) =>
       log.warn({ err, jobId, stepId }, 'cannot announce the progress of a step'),
     )

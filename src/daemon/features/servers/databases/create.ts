@@ -21,6 +21,10 @@ export interface Creation {
   readonly serverId: string
   readonly body: z.output<typeof createServerDatabase.body>
   readonly principal: Principal
+  /** Known before, so that whoever was cut off finds what it has made. */
+  readonly id?: string
+  /** Its server moves in from elsewhere: it is suspended meanwhile, and has what it had there. */
+  readonly isMovingIn?: boolean
 }
 
 interface Plan extends Target {
@@ -36,7 +40,7 @@ export function createDatabase(
   deps: DatabaseDeps & { readonly work: DatabaseWork },
   creation: Creation,
 ): Promise<string> {
-  const id = newId('db', deps.clock)
+  const id = creation.id ?? newId('db', deps.clock)
   return deps.work.hold(id, async () => {
     const password = newPassword()
     const plan = await deps.db.write(async (tx) => {
@@ -74,13 +78,14 @@ async function planned(
   const { serverId, body, id } = creation
   const server = await findServerRow(tx.q, serverId)
   if (server === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
-  refuseSuspended(server)
+  if (creation.isMovingIn !== true) refuseSuspended(server)
   if (server.deletingAt !== null) throw beingDeleted()
   const limit = server.databaseAllocation
-  if (limit === 0) throw new PanelError('DATABASE_DISABLED', 'This server may have no databases')
+  if (limit === 0 && creation.isMovingIn !== true)
+    throw new PanelError('DATABASE_DISABLED', 'This server may have no databases')
   const host = await hostFor(tx, body)
   const count = await countOfServer(tx.q, serverId)
-  if (count >= limit) {
+  if (count >= limit && creation.isMovingIn !== true) {
     const sentence = `This server has ${count} databases, and may have ${limit}`
     throw new PanelError('DATABASE_LIMIT_REACHED', sentence, { meta: { scope: 'server', limit, count } })
   }

@@ -85,6 +85,36 @@ export async function* dumpDatabase(
 }
 
 /**
+ * A database of a host that is none of this panel's, as SQL, by the name and password of its own user; `facts` is filled meanwhile. Over TLS
+ * where the host has it. Throws a {@link HostFailure}.
+ */
+export async function* dumpElsewhere(
+  { name, ...place }: Omit<HostAddress, 'tls' | 'caCertificate'> & { readonly name: string },
+  { facts, signal }: { readonly facts: DumpFacts; readonly signal: AbortSignal },
+): AsyncGenerator<Uint8Array> {
+  const { open, dump } = ENGINES[place.engine]
+  const openBy = (tls: HostAddress['tls']) => open({ ...place, tls, caCertificate: null }, name)
+  let session: SqlSession | undefined
+  const close = (): void => session?.close()
+  signal.addEventListener('abort', close)
+  try {
+    session = await openBy('require').catch((error: unknown) => {
+      if (!(error instanceof Error) || !('code' in error) || error.code !== 'HANDSHAKE_NO_SSL_SUPPORT') throw error
+      return openBy('off')
+    })
+    signal.throwIfAborted()
+    for await (const piece of dump(session, facts)) yield Buffer.from(piece)
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof HostFailure) throw error
+    throw hostFailure(error, place, true)
+  } finally {
+    signal.removeEventListener('abort', close)
+    close()
+  }
+}
+
+/**
  * Replaces all that a database holds by what a dump says, as the user of the database. PostgreSQL: all or nothing. MySQL: what fails in the
  * middle leaves what was read until then. Answers what was left out, as sentences.
  */

@@ -50,14 +50,18 @@ export async function hasNamesake(q: Queries, name: string, besideId: string): P
   return rows.some((row) => row.name.normalize('NFC').toLowerCase() === folded)
 }
 
-/** Of the hosts that have room, the one with the fewest databases. */
-export async function roomiestHost(q: Queries): Promise<HostRow | undefined> {
+/** Of the hosts that have room, of one engine or of all, the one with the fewest databases. */
+export async function roomiestHost(q: Queries, engine?: DatabaseHost['engine']): Promise<HostRow | undefined> {
   const rows = await selectHosts(q)
     .selectAll('databaseHost')
     .orderBy('databaseCount')
     .orderBy('databaseHost.createdAt')
     .execute()
-  return rows.find(({ maxDatabases, databaseCount }) => maxDatabases === null || Number(databaseCount) < maxDatabases)
+  return rows.find(
+    (row) =>
+      (engine === undefined || row.engine === engine) &&
+      (row.maxDatabases === null || Number(row.databaseCount) < row.maxDatabases),
+  )
 }
 
 /** How many databases the host has, those included that are being made. */

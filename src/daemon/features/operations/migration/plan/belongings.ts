@@ -21,7 +21,7 @@ export function planBelongings(planning: Planning, scoped: ServerInScope): void 
   planMounts(planning, scoped)
   planDatabases(planning, scoped)
   planSchedules(planning, scoped)
-  planFiles(planning, scoped)
+  planFiles(planning, scoped, (frozen) => planDatabaseCopies(planning, scoped, frozen))
   planBackups(planning, scoped)
   draft.add({
     phase: 'finish',
@@ -100,16 +100,50 @@ function planDatabases(planning: Planning, scoped: ServerInScope): void {
       name,
     } as const
     const isKnown = host !== null && target.databaseHosts.has(`${host.host} ${host.port}`.toLowerCase())
+    const policy = request.options.conflicts.database
     const reason =
-      request.options.conflicts.database === 'skip'
+      policy === 'skip'
         ? 'policy'
         : host === null
           ? 'host_hidden'
-          : isKnown
+          : isKnown || policy === 'copy'
             ? undefined
             : 'host_missing'
-    planPart(planning, scoped, { item, source: one, chosen: reason === undefined ? {} : skipped(reason) })
+    planPart(planning, scoped, {
+      item,
+      source: one,
+      chosen: reason === undefined ? { input: { copies: policy === 'copy' } } : skipped(reason),
+    })
   }
+}
+
+/** What copied databases hold, while the server is held still. Answers the steps that are over before it goes on. */
+function planDatabaseCopies(
+  { source, target, request, phases, draft }: Planning,
+  { server }: ServerInScope,
+  frozen: string | undefined,
+): readonly string[] {
+  if (request.options.conflicts.database !== 'copy' || !phases.has('databases')) return []
+  const held = (source.perServer.get(server.id)?.databases ?? []).filter(({ host }) => host !== null)
+  if (held.length > 0 && !target.takesDatabases) {
+    const place = { type: 'server', id: server.id, name: server.name }
+    const text = 'This panel has no database host for MySQL that its databases could be copied to; add one'
+    draft.conflict('DATABASE_HOST_MISSING', place, text, {
+      policy: 'conflicts.database',
+      policyOptions: ['record', 'skip'],
+    })
+  }
+  return held.map((one) => {
+    const id = `${server.id}/${one.id}`
+    return draft.add({
+      ...{ phase: 'databases', action: 'copy_database', type: 'database_content', id, name: one.name },
+      target: { type: 'database', id: null, name: one.name },
+      op: 'update',
+      needs: [draft.bringing(`database ${id}`)],
+      follows: [frozen],
+      input: { serverSourceId: server.id, source: one },
+    })
+  })
 }
 
 function planSchedules(planning: Planning, scoped: ServerInScope): void {

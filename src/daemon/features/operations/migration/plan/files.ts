@@ -22,9 +22,17 @@ function laneOf(action: (typeof FILE_STEPS)[number], { server, node }: ServerInS
   return action === 'transfer_files' ? `transfer ${node.id}` : undefined
 }
 
-/** A server's files. The way is chosen when the step runs: what the source can do then decides. */
-export function planFiles({ source, phases, draft }: Planning, { server, node }: ServerInScope): void {
-  if (!phases.has('files')) return
+/** A server's files; `whileFrozen` plans what else is read while the source holds it still, and answers the steps of that. The way is chosen when the step runs: what the source can do then decides. */
+export function planFiles(
+  { source, phases, draft }: Planning,
+  { server, node }: ServerInScope,
+  whileFrozen: (frozen: string | undefined) => readonly string[],
+): void {
+  if (!phases.has('files')) {
+    whileFrozen(undefined)
+    return
+  }
+  let others: readonly string[] = []
   draft.ask(REQUESTS_PER_TRANSFER)
   const { id, name, isInstalled } = server
   const nodeOrigin = source.nodes.find((one) => one.id === server.nodeId)?.origin ?? null
@@ -41,8 +49,9 @@ export function planFiles({ source, phases, draft }: Planning, { server, node }:
       op: isInstalled ? 'update' : 'skip',
       reason: isInstalled ? undefined : 'not_installed',
       // What was changed on the source is put back also when nothing came over.
-      ...(action === 'source_cleanup' ? { follows: [before] } : { needs: [before] }),
+      ...(action === 'source_cleanup' ? { follows: [before, ...others] } : { needs: [before] }),
       input: { serverSourceId: id, nodeOrigin, ...(lane === undefined ? {} : { lane }) },
     })
+    if (action === 'freeze_source') others = whileFrozen(before)
   }
 }

@@ -60,6 +60,10 @@ function planOf({ source, request, draft }: Planning, createdAt: IsoTime): Migra
   for (const { op } of items) counts[op]++
   const hasFiles = items.some(({ action, op }) => action === 'transfer_files' && op !== 'skip')
   const bytes = hasFiles ? null : items.reduce((sum, { bytesEstimate }) => sum + (bytesEstimate ?? 0), 0)
+  const apiRequests = source.isDirectory ? 0 : requests
+  // Less than that the throttle of the source does not allow, however fast everything else is.
+  const perMinute = source.requestsPerMinute
+  const minSeconds = perMinute === null || perMinute === 0 ? 0 : Math.ceil((apiRequests * 60) / perMinute)
   const inputs = steps.map(({ input }) => input)
   return {
     planVersion: 1,
@@ -71,7 +75,7 @@ function planOf({ source, request, draft }: Planning, createdAt: IsoTime): Migra
     conflicts,
     lost,
     warnings,
-    estimate: { apiRequests: requests, bytes, minSeconds: Math.ceil(requests / 4) },
+    estimate: { apiRequests, bytes, minSeconds },
   }
 }
 

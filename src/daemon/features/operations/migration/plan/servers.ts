@@ -16,8 +16,20 @@ interface Room {
 /** Servers with all that belongs to them, one server after the other. */
 export function planServers(planning: Planning, servers: readonly ServerInScope[]): void {
   if (!planning.phases.has('servers')) return
+  refuseOldAgents(planning, servers)
   const room = { ports: new PortPlan(), memory: new Map<string, number>() }
   for (const one of servers) planServer(planning, room, one)
+}
+
+/** A node whose agent cannot fetch files is one thing to decide, however many servers are to come to it. */
+function refuseOldAgents({ phases, draft }: Planning, servers: readonly ServerInScope[]): void {
+  if (!phases.has('files')) return
+  for (const { id, name, isAgentTooOld } of new Set(servers.map(({ node }) => node))) {
+    if (!isAgentTooOld) continue
+    const place = { type: 'node', id, name }
+    const text = `The agent of the node ${name} is too old to fetch files from another panel; update it, or choose another node`
+    draft.conflict('AGENT_VERSION', place, text, { target: place })
+  }
 }
 
 function planServer(planning: Planning, room: Room, { server, node }: ServerInScope): void {

@@ -33,6 +33,8 @@ export interface SourceSnapshot {
   readonly perServer: ReadonlyMap<string, ServerBelongings>
   readonly unreadable: readonly UnreadableItem[]
   readonly losses: readonly SourceLoss[]
+  /** How many requests the source takes in a minute; `null`: it does not say, or takes none. */
+  readonly requestsPerMinute: number | null
 }
 
 /** What a server has beside its record. */
@@ -51,6 +53,8 @@ export interface TargetNodeState {
   /** Where its servers are given their ports. */
   readonly defaultIp: string
   readonly maxCpuCores: number
+  /** Its agent is connected, and knows nothing of files from other panels. */
+  readonly isAgentTooOld: boolean
   /** What it offers to run servers by; empty: it has never said. */
   readonly runtimes: readonly string[]
   /** MiB that its servers may still be given; `null`: as much as anybody asks for. */
@@ -87,6 +91,8 @@ export interface TargetState {
   readonly servers: ReadonlyMap<string, { readonly id: string; readonly name: string }>
   /** Database hosts by `host port` in lower case. */
   readonly databaseHosts: ReadonlyMap<string, string>
+  /** Whether a host takes databases of the kind that sources have. */
+  readonly takesDatabases: boolean
   /** By `type id`. */
   readonly brought: ReadonlyMap<string, Brought>
 }

@@ -56,7 +56,7 @@ export class DirectorySource implements Source {
   }
 
   get usage(): SourceUsage {
-    return { requests: this.#requests, retries: 0, throttledMs: 0 }
+    return { requests: this.#requests, retries: 0, throttledMs: 0, perMinute: null }
   }
 
   async close(): Promise<void> {

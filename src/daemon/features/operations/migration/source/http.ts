@@ -55,6 +55,8 @@ export interface SourceRequest {
   readonly onAnswer?: (length: number) => void
 }
 
+/** A reason of its own: Node makes an error with a trace for each that has none. */
+const OVER = new Error('the request is over')
 const ATTEMPTS = 6
 const MOST_BODY_BYTES = 32 * 1024 * 1024
 /** A configuration of an egg is nested by its author; nothing else comes near. */
@@ -94,7 +96,9 @@ export class SourceHttp {
 
   get usage(): SourceUsage {
     const throttledMs = Math.round(this.#budgets.application.throttledMs + this.#budgets.client.throttledMs)
-    return { requests: this.#requests, retries: this.#retries, throttledMs }
+    const known = Object.values(this.#budgets).flatMap(({ perMinute }) => perMinute ?? [])
+    const perMinute = known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0)
+    return { requests: this.#requests, retries: this.#retries, throttledMs, perMinute }
   }
 
   async close(): Promise<void> {
@@ -194,7 +198,7 @@ export class SourceHttp {
       const cause = late.signal.aborted ? new Error(`nothing whole within ${this.#waits.answer / 1000} s`) : error
       throw unanswered(cause, this.url.host)
     } finally {
-      done.abort()
+      done.abort(OVER)
     }
   }
 

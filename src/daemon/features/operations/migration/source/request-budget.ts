@@ -23,6 +23,8 @@ export class RequestBudget {
   #running = 0
   /** What the last answer said; `null`: nothing so far. */
   #allowance: { readonly limit: number; readonly remaining: number } | null = null
+  /** What the last answer that said so allows in a window. */
+  #limit: number | null = null
   #windowFrom: number
   #windowMs = USUAL_WINDOW_MS
   #lastSent = Number.NEGATIVE_INFINITY
@@ -73,6 +75,12 @@ export class RequestBudget {
     } else if (before === null) this.#windowFrom = now
     else if (isOver) this.#windowMs = Math.min(USUAL_WINDOW_MS, this.#windowMs * 2)
     this.#allowance = { limit, remaining }
+    this.#limit = limit
+  }
+
+  /** How many requests the source takes in a minute, as far as its answers say; `null`: they say nothing of it. */
+  get perMinute(): number | null {
+    return this.#limit === null ? null : Math.round((this.#limit * 60_000) / this.#windowMs)
   }
 
   /** For how long nothing is sent yet; 0: one may ask. */

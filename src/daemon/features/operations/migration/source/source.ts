@@ -58,6 +58,8 @@ export interface SourceUsage {
   readonly requests: number
   readonly retries: number
   readonly throttledMs: number
+  /** How many requests the source takes in a minute, over all of its APIs that were asked; `null`: its answers do not say. */
+  readonly perMinute: number | null
 }
 
 /**

@@ -1,5 +1,6 @@
 import { activateServer } from './activate-server.ts'
 import { compareFiles } from './compare-files.ts'
+import { copyDatabase } from './copy-database.ts'
 import { createBackup } from './create-backup.ts'
 import { freezeSource } from './freeze-source.ts'
 import { importBackup } from './import-backup.ts'
@@ -33,6 +34,7 @@ import { writeReport } from './write-report.ts'
 /** What each action of a plan does. */
 export const ACTIONS: Readonly<Record<string, StepAction<never> | undefined>> = {
   compare_files: compareFiles as StepAction<never>,
+  copy_database: copyDatabase as StepAction<never>,
   import_location: importLocation as StepAction<never>,
   import_mount: importMount as StepAction<never>,
   import_nest: importNest as StepAction<never>,

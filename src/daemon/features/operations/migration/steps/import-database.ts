@@ -1,13 +1,23 @@
 import { z } from 'zod'
-import { newId } from '../../../../../shared/kernel/ids.ts'
+import { createServerDatabase } from '../../../../../shared/api/databases.ts'
+import { PanelError } from '../../../../../shared/kernel/errors.ts'
+import { DatabaseHostId, newId } from '../../../../../shared/kernel/ids.ts'
 import { recordFact } from '../../../../access/operation.ts'
+import { parseJson } from '../../../../db/json.ts'
+import { createDatabase } from '../../../servers/databases/create.ts'
+import { findRow } from '../../../servers/databases/database-rows.ts'
+import { roomiestHost } from '../../../servers/databases/host-rows.ts'
 import { databasePlace } from '../../../servers/databases/secrets.ts'
 import { findMapped } from '../map.ts'
 import { contentHash } from '../plan/content-hash.ts'
-import { StepRefusal, stepAction } from './step.ts'
+import { findStep } from '../rows.ts'
+import { type StepContext, StepDelay, StepRefusal, stepAction } from './step.ts'
+
+/** What a database is in the map that was made here for what one of the source holds; those that stay on their host are another kind. */
+export const COPIED_DATABASE = 'database_copy'
 
 /**
- * Takes over a database that stays on its host: a row with its name, user and password. The password is read when the step runs and goes
+ * Makes a database for what is copied later, or takes over one that stays on its host: a row with its name, user and password. The password is read when the step runs and goes
  * from the source into the vault; it stands in no plan.
  */
 export const importDatabase = stepAction({
@@ -20,9 +30,22 @@ export const importDatabase = stepAction({
       remote: z.string().max(191),
       host: z.looseObject({ host: z.string(), port: z.int() }),
     }),
+    copies: z.boolean().default(false),
     op: z.enum(['create', 'update']),
   }),
-  run: async ({ deps, principal, sourceFp, targetId, source: open, signal }, { serverSourceId, source, op }) => {
+  run: async (context, { serverSourceId, source, copies, op }) => {
+    const { deps, principal, sourceFp, sourceId, targetId, source: open, signal } = context
+    const before = await findMapped(deps.db.read, { sourceFp, sourceType: 'database', sourceId })
+    if (before?.targetType === COPIED_DATABASE && op === 'update') {
+      // Its name, user and password here are its own.
+      const target = { type: COPIED_DATABASE, id: before.targetId, created: true, contentHash: contentHash(source) }
+      return () => Promise.resolve({ kind: 'done', target })
+    }
+    if (copies && op === 'create') {
+      const id = await madeAnew(context, { serverSourceId, name: source.name })
+      const target = { type: COPIED_DATABASE, id, created: true, contentHash: contentHash(source) }
+      return () => Promise.resolve({ kind: 'done', target })
+    }
     const from = await open()
     const server = await from.server(serverSourceId, signal)
     if (server === undefined) throw new StepRefusal('SOURCE_CHANGED', 'The server is gone from the source')
@@ -42,7 +65,13 @@ export const importDatabase = stepAction({
       if (host === undefined)
         throw new StepRefusal('ADMIN_DATABASE_HOST_NOT_FOUND', 'Its host is not a database host of this panel')
       const target = (id: string, created: boolean) =>
-        ({ kind: 'done', target: { type: 'database', id, created, contentHash: contentHash(source) } }) as const
+        ({
+          kind: 'done',
+          target: { type: 'database', id, created, contentHash: contentHash(source) },
+          notes: {
+            warnings: [`it is the source's own, on ${host.host}: who deletes it or its server here deletes it there`],
+          },
+        }) as const
       const { name, username, remote } = source
       const id = op === 'update' && targetId !== null ? targetId : newId('db', deps.clock)
       const values = {
@@ -80,3 +109,40 @@ export const importDatabase = stepAction({
     }
   },
 })
+
+/** A database here by a name like that of the source, made once however often that is tried; answers its id. */
+async function madeAnew(
+  { deps, principal, sourceFp, jobId, stepId }: StepContext,
+  { serverSourceId, name }: { readonly serverSourceId: string; readonly name: string },
+): Promise<string> {
+  const { db, databases } = deps
+  const mapped = await findMapped(db.read, { sourceFp, sourceType: 'server', sourceId: serverSourceId })
+  if (mapped === undefined) throw new StepRefusal('CONFLICT', 'Its server has not been imported')
+  const { databaseId: id } = await db.write(async (tx) => {
+    const row = await findStep(tx.q, jobId, stepId)
+    const intent = parseJson(Intent, row?.intent ?? JSON.stringify({ databaseId: newId('db', deps.clock) }))
+    const step = tx.q.updateTable('migrationStep').set({ intent: JSON.stringify(intent) })
+    await step.where('jobId', '=', jobId).where('id', '=', stepId).execute()
+    return intent
+  })
+  const there = await findRow(db.read, id)
+  if (there?.state === 'ready') return id
+  // What was cut off while it was made is undone first, and then made anew.
+  if (there !== undefined) throw new StepDelay('CONFLICT', 'What is left of an attempt before is still being removed')
+  const host = await roomiestHost(db.read, 'mysql')
+  if (host === undefined) {
+    throw new StepRefusal('ADMIN_DATABASE_HOST_NOT_FOUND', 'No database host for MySQL of this panel has room')
+  }
+  const hostId = DatabaseHostId.parse(host.id)
+  const of = { serverId: mapped.targetId, principal, id, isMovingIn: true }
+  const named = createServerDatabase.body.safeParse({ hostId, name })
+  try {
+    if (named.success) return await createDatabase(databases, { ...of, body: named.data })
+  } catch (error) {
+    // Another one has that name.
+    if (!(error instanceof PanelError) || error.code !== 'CONFLICT') throw error
+  }
+  return await createDatabase(databases, { ...of, body: { hostId, remote: '%' } })
+}
+
+const Intent = z.object({ databaseId: z.string() })

@@ -186,10 +186,11 @@ function pull(
   { id: serverId, nodeId, stepId }: Here,
   { source, ...expected }: Expected & { readonly source: FilesSource },
 ): Promise<Pulled> {
-  const { deps, signal, progress } = context
+  const { deps, signal, progress, options } = context
+  const { bytesPerSecond } = options
   const bytes = expected.expectBytes === null ? MOST_BYTES : Math.min(MOST_BYTES, expected.expectBytes * MOST_RATIO)
   const most = { entries: MIGRATION_LIMITS.entries, bytes: Math.max(bytes, LEAST_BYTES), ms: MIGRATION_LIMITS.mostMs }
-  const input = { stepId, serverId, source, ...expected, most }
+  const input = { stepId, serverId, source, ...expected, most, bytesPerSecond }
   const onProgress = ({
     bytes: came,
     entries,

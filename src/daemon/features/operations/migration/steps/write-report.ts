@@ -69,6 +69,9 @@ async function usageOf({ source, signal }: StepContext): Promise<MigrationReport
   }
 }
 
+/** Actions that bring what things hold. */
+const CONTENTS: ReadonlySet<string> = new Set(['place_files', 'copy_database'])
+
 /** By the kind of things; files count once for each server. */
 function totalsOf(steps: readonly MigrationStepRow[], created: ReadonlySet<string>): Record<string, Totals> {
   const totals: Record<string, Totals> = {}
@@ -80,7 +83,7 @@ function totalsOf(steps: readonly MigrationStepRow[], created: ReadonlySet<strin
   }
   for (const step of steps) {
     const { action, sourceType } = step
-    if (!action.startsWith('import_') && action !== 'place_files') continue
+    if (!action.startsWith('import_') && !CONTENTS.has(action)) continue
     const outcome = outcomeOf(step, created)
     count(sourceType ?? '', outcome)
     if (action !== 'import_server') continue
@@ -101,7 +104,7 @@ function outcomeOf(
 ): Exclude<keyof Totals, 'read'> {
   if (status === 'skipped') return reason === 'unchanged' ? 'unchanged' : reason === 'exists' ? 'linked' : 'skipped'
   if (status !== 'completed') return 'failed'
-  if (action === 'place_files') {
+  if (CONTENTS.has(action)) {
     return parseJson(z.looseObject({ replaced: z.boolean().default(false) }), result ?? '{}').replaced
       ? 'updated'
       : 'created'
