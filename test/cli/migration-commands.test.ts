@@ -111,6 +111,16 @@ describe('panel migration', () => {
     for (const key of Object.values(stage.source.keys)) expect(text).not.toContain(key)
     expect(JSON.parse(text)).toMatchObject({ request: { nodeMappings: { 1: stage.panel.nodeId } } })
     await run(10, ['plan', ...request(), '--detailed-exitcode'])
+    await run(2, ['plan', ...request(), '--bwlimit', 'fast'])
+    expect((await run(8, ['plan', ...request(), '--bwlimit', '1K'])).stderr).toContain('bytesPerSecond')
+    const slow = ['--bwlimit', '1.5M/s', '--database-host', '10.0.0.5:3306', '--on-conflict', 'database=copy']
+    const slowPlan = join(stage.panel.home, 'slow.json')
+    expect((await run(8, ['plan', ...request(), ...slow, '--out', slowPlan])).stdout).toContain('DATABASE_HOST_MISSING')
+    expect(JSON.parse(await readFile(slowPlan, 'utf8')).request.options).toMatchObject({
+      bytesPerSecond: 1_572_864,
+      databaseHosts: ['10.0.0.5:3306'],
+      conflicts: { database: 'copy' },
+    })
     await writeFile(file, JSON.stringify({ node: {} }))
     await run(2, ['plan', ...source(), '--map-file', file])
   })

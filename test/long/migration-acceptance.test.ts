@@ -1,6 +1,6 @@
 // @module-tag long
 import { existsSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { listBackups } from '../../src/shared/api/backups.ts'
@@ -12,13 +12,15 @@ import {
   retryMigrationStep,
   testMigration,
 } from '../../src/shared/api/migration.ts'
+import { powerServer } from '../../src/shared/api/power.ts'
 import { listTasks } from '../../src/shared/api/schedules.ts'
 import { getServer, updateServer } from '../../src/shared/api/servers.ts'
 import { failedSteps, MigrationStage } from '../daemon/migration/migration-stage.ts'
 import { allEvents } from '../e2e/sse.ts'
 import { until } from '../e2e/wait.ts'
+import { textFile } from '../migration-source/files.ts'
 import { sourceFlags } from '../migration-source/flags.ts'
-import type { SourceSimulator } from '../migration-source/source-simulator.ts'
+import type { SourceOptions, SourceSimulator } from '../migration-source/source-simulator.ts'
 
 let stage: MigrationStage | undefined
 
@@ -31,8 +33,8 @@ const FEW = '--servers 3 --nodes 1 --suspended 0 --full-slots 0 --zero-slots 0 -
 const PATIENCE_MS = 240_000
 
 describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000 }, (flavor) => {
-  async function opened(flags: string): Promise<MigrationStage> {
-    stage = await MigrationStage.open({ source: { ...sourceFlags(flags), flavor } })
+  async function opened(flags: string, more: SourceOptions = {}): Promise<MigrationStage> {
+    stage = await MigrationStage.open({ source: { ...sourceFlags(flags), flavor, ...more } })
     return stage
   }
 
@@ -246,6 +248,10 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
     const jobId = await at.start()
     await running(at, jobId, 'transfer_files')
     const params = { jobId }
+    await until('how far it is stands with its job', async () => {
+      const rows = await at.panel.app.core.db.read.selectFrom('job').select(['kind', 'progress']).execute()
+      return rows.some(({ kind, progress }) => kind === 'migration.step' && (progress ?? '').includes('"unit":"bytes"'))
+    })
     await at.panel.client.call(pauseMigration, { params })
     const paused = await at.in(jobId, ['paused'])
     expect(paused.steps.filter(({ status }) => status === 'running')).toEqual([])
@@ -354,15 +360,50 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
   })
 
   it('what somebody has started here is not replaced without being asked', async () => {
-    const at = await opened(FEW)
-    expect(failedSteps(await ended(at))).toEqual([])
+    const at = await opened('--servers 1 --nodes 1 --suspended 0 --full-slots 0 --zero-slots 0 --plain', {
+      customize: ({ servers: [server], eggs }) => {
+        const egg = eggs.find(({ id }) => id === server?.eggId)
+        if (server === undefined || egg === undefined) throw new Error('a source has a server with an egg')
+        egg.startup = 'echo "Done (1s)"; exec sleep 1000'
+        server.startup = egg.startup
+        egg.files = {}
+        server.tree.files.set('world/level.txt', textFile('of the first week'))
+      },
+    })
+    const { client, dataDir } = at.panel
+    // The source makes two backups of a server in ten minutes, and here are more runs than that.
+    const again = (conflicts: object = {}) =>
+      ended(at, { options: { transport: 'node', conflicts: { port: 'remap', ...conflicts } } })
+    expect(failedSteps(await again())).toEqual([])
     const [server] = await at.servers()
     const serverId = server?.id ?? ('' as never)
-    await at.panel.client.call(updateServer, { params: { serverId }, body: { description: 'ours' } })
-    expect((await at.panel.client.call(getServer, { params: { serverId } })).description).toBe('ours')
-    const again = await ended(at)
-    expect(failedSteps(again)).toEqual([])
-    expect((await at.panel.client.call(getServer, { params: { serverId } })).description).toBe('ours')
+    const level = join(dataDir, 'agent', 'servers', serverId, 'world', 'level.txt')
+    const statusIs = (status: string) => async () =>
+      (await client.call(getServer, { params: { serverId } })).status === status
+    await client.call(updateServer, { params: { serverId }, body: { description: 'ours' } })
+    await client.call(powerServer, { params: { serverId }, body: { action: 'start' } })
+    await until('it runs', statusIs('running'))
+    await writeFile(level, 'played on here')
+    // The source has not changed: nothing is touched, and the game goes on.
+    const same = await again()
+    expect({ failed: failedSteps(same), files: same.report?.totals['files'] }).toMatchObject({
+      failed: [],
+      files: { unchanged: 1 },
+    })
+    expect(await readFile(level, 'utf8')).toBe('played on here')
+    at.source.world.servers[0]?.tree.files.set('world/level.txt', textFile('of the second week'))
+    const left = await again()
+    const failed = left.steps.filter(({ status }) => status === 'failed')
+    expect(failed.map(({ action, errorCode }) => `${action} ${errorCode}`)).toEqual(['place_files FILES_EXIST'])
+    expect(left).toMatchObject({ status: 'completed', outcome: 'with_failures' })
+    expect(await readFile(level, 'utf8')).toBe('played on here')
+    expect(await statusIs('running')()).toBe(true)
+    const replaced = await again({ files: 'replace' })
+    expect(failedSteps(replaced)).toEqual([])
+    await expectAllThere(at)
+    expect(await readFile(level, 'utf8')).toBe('of the second week')
+    const after = await client.call(getServer, { params: { serverId } })
+    expect({ status: after.status, description: after.description }).toEqual({ status: 'stopped', description: 'ours' })
   })
 })
 
