@@ -4,6 +4,9 @@ import { CuttingWay, fill, growth, hashOf, MIB } from './large-file.ts'
 import { SplitPanel } from './split-panel.ts'
 
 const SIZE = 512 * MIB
+/** Makes a command line end with its largest resident memory on stderr, in KiB. */
+const SAYS_PEAK =
+  "--import=data:text/javascript,process.on('exit',()=>console.error('peak:'+process.resourceUsage().maxRSS))"
 
 let panel: SplitPanel
 let serverId: string
@@ -23,12 +26,14 @@ it('512 MiB go in and out, cut at random, whole and with less than 32 MiB more i
   const sha256 = await fill(local, SIZE)
   const way = await CuttingWay.open(panel.url, 200 * MIB)
   try {
-    const env = { PANEL_URL: way.url }
+    const env = { PANEL_URL: way.url, NODE_OPTIONS: SAYS_PEAK }
     const grown = await growth(panel.pids(), async () => {
       const put = await panel.run(['files', 'put', serverId, 'big.bin', local], { env })
       expect(put.code, put.stderr).toBe(0)
+      expect(peakMib(put.stderr)).toBeLessThan(200)
       const got = await panel.run(['files', 'get', serverId, 'big.bin', copy], { env })
       expect(got.code, got.stderr).toBe(0)
+      expect(peakMib(got.stderr)).toBeLessThan(200)
     })
     expect(await Promise.all([join(panel.filesOf(serverId), 'big.bin'), copy].map(hashOf))).toEqual([sha256, sha256])
     expect(way.cuts).toBeGreaterThan(0)
@@ -37,3 +42,7 @@ it('512 MiB go in and out, cut at random, whole and with less than 32 MiB more i
     await way.close()
   }
 }, 180_000)
+
+function peakMib(stderr: string): number {
+  return Number(/peak:(\d+)/.exec(stderr)?.[1]) / 1024
+}
