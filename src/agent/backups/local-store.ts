@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { lstat, mkdir, open, readdir, rename, rm, rmdir, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { collectAfter } from '../../shared/platform/collect.ts'
 import { AgentFailure } from '../failure.ts'
 import { codeOf } from '../files/folder-handle.ts'
 import { cancelled } from '../files/list.ts'
 import { errorText } from '../logger.ts'
 import { syncFolder } from '../state/atomic-file.ts'
-import { collectAfter } from './collect.ts'
 import { type ByteRange, damaged, noObject, OBJECT_KEY, type ObjectStore, type StoredObject } from './store.ts'
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants

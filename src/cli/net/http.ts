@@ -6,7 +6,7 @@ import type { Clock } from '../../shared/kernel/time.ts'
 import { CliFailure, NoConnection } from '../kit/failure.ts'
 import type { Reach } from '../kit/profile/target.ts'
 import { maskedHeaders, maskedUrl } from '../kit/trace.ts'
-import { sendBytes } from './file-requests.ts'
+import { requestBytes } from './byte-requests.ts'
 import { followed } from './redirections.ts'
 import { createRequests } from './requests.ts'
 import { createSocketOpener, refusalIn } from './socket-opener.ts'
@@ -60,8 +60,8 @@ export function connect(options: ConnectionOptions): Connection {
       return { request, dispatcher: new Agent({ connect: createConnector(opener, tls), ...limits }) }
     })
     const send: Fetch = async (url, init) => {
-      const through = await undici.value()
-      return followed(url, init.method, (here) => sendBytes(through, here, init))
+      const ways = await undici.value()
+      return followed(url, init.method, (here) => requestBytes(here, init, ways))
     }
     return { send, made: undici.made }
   }
