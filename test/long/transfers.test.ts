@@ -40,7 +40,9 @@ it('moves 5 GiB into and out of a folder, cut at random, with less than 32 MiB m
     expect(await hashOf(copy)).toBe(sha256)
   })
   await way.close()
-  process.stdout.write(`grown by ${grown.map((one) => one.toFixed(1)).join(' and ')} MiB, cut ${way.cuts} times, command ${commands.mostMib.toFixed(0)}\n`)
+  process.stdout.write(
+    `grown by ${grown.map((one) => one.toFixed(1)).join(' and ')} MiB, cut ${way.cuts} times, command ${commands.mostMib.toFixed(0)}\n`,
+  )
   expect(way.cuts).toBeGreaterThan(2)
   for (const one of grown) expect(one).toBeLessThan(GROWTH_MIB)
   expect(commands.mostMib).toBeLessThan(200)
