@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path'
 import { defineConfig, type Plugin } from 'vitest/config'
+import { LongestFirst } from './test/longest-first.ts'
 import { TAGS } from './test/tags.ts'
 
 const SRC = resolve(import.meta.dirname, 'src')
@@ -31,6 +32,7 @@ export default defineConfig({
     pool: 'forks',
     // To load the modules anew for each file would take a quarter of the run; no module keeps state.
     isolate: false,
+    sequence: { sequencer: LongestFirst },
     server: { deps: { external: [/\/dist\/src\//, /\/panel-test-dist-\w+\/src\//] } },
   },
 })

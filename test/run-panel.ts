@@ -17,6 +17,8 @@ export interface RunOptions {
   readonly signal?: AbortSignal
   /** Ends it as Ctrl-C does. */
   readonly interrupt?: AbortSignal
+  /** Called with the id of its process. */
+  readonly onStart?: (pid: number) => void
   /** The user and group that it runs as; only root may choose. */
   readonly uid?: number
   /** Called with everything on stdout so far; a signal that it answers is sent to the program. */
@@ -38,6 +40,7 @@ export function runPanel(args: readonly string[], options: RunOptions = {}): Pro
       env: { PATH: process.env['PATH'] ?? '', TERM: 'xterm', ...SFTP_HERE, ...options.env },
       ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid, cwd: '/' }),
     })
+    if (child.pid !== undefined) options.onStart?.(child.pid)
     options.signal?.addEventListener('abort', () => child.kill('SIGKILL'), { once: true })
     options.interrupt?.addEventListener('abort', () => child.kill('SIGINT'), { once: true })
     let stdout = ''

@@ -126,7 +126,8 @@ export class BenchPanel {
     const enroll = ['agent', 'enroll', '--url', this.url, '--token-stdin', '--data-dir', dataDir]
     const enrolled = await runPanel(enroll, { input: made.deploymentToken, env: this.env })
     if (enrolled.code !== 0) throw new Error(`enrolment failed: ${enrolled.stderr}`)
-    this.#agent = this.#spawn(['agent', 'run', '--data-dir', dataDir], [])
+    const profile = PROFILES === undefined ? [] : ['--cpu-prof', '--cpu-prof-dir', PROFILES]
+    this.#agent = this.#spawn(['agent', 'run', '--data-dir', dataDir], profile)
     await until('the node to be online', async () => (await client.call(getNode, { params: { nodeId } })).isOnline)
   }
 

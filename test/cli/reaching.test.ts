@@ -199,8 +199,8 @@ describe('time-outs', () => {
   })
 
   it('leave a slow answer alone once the connection is ready', async () => {
-    const url = await serve((_, response) => setTimeout(() => response.end('late'), 150))
-    const requests = createRequests({ timeout: 50 }, openerOf(url), { answerMs: 10_000, silenceMs: 10_000 })
+    const url = await serve((_, response) => setTimeout(() => response.end('late'), 700))
+    const requests = createRequests({ timeout: 500 }, openerOf(url), { answerMs: 10_000, silenceMs: 10_000 })
     const answer = await requests.fetch(url, { method: 'GET', headers: {} })
     expect(await answer.text()).toBe('late')
     requests.close()

@@ -71,9 +71,9 @@ describe('the table of valid requests', () => {
   })
 })
 
-/** What has no effect on the case of another endpoint: reads, and orders to servers that were made for them. */
+/** What has no effect on the case of another endpoint: reads, and orders to servers and files that were made for them. */
 function isApart({ id, endpoint }: { readonly id: string; readonly endpoint: Endpoint }): boolean {
-  return /^(servers|console)\./.test(id) || (endpoint.method === 'GET' && 'none' in endpoint.audit)
+  return /^(servers|console|files)\./.test(id) || (endpoint.method === 'GET' && 'none' in endpoint.audit)
 }
 
 describe('a valid request', () => {

@@ -87,6 +87,15 @@ async function withFile(world: World): Promise<string> {
   return id
 }
 
+/** One server for all that only look at its file. */
+function withFileToRead(world: World): Promise<string> {
+  const known = READ.get(world) ?? withFile(world)
+  READ.set(world, known)
+  return known
+}
+
+const READ = new WeakMap<World, Promise<string>>()
+
 async function withArchive(world: World): Promise<string> {
   const serverId = await withFile(world)
   const body = { paths: ['a.txt'], archiveName: 'a.tar' }
@@ -288,12 +297,12 @@ export const VALID: Readonly<Record<string, Make>> = {
       headers: { 'content-type': 'text/plain' },
     }
   },
-  'files.read': async (world) => ({ params: { serverId: await withFile(world) }, query: { path: 'a.txt' } }),
-  'files.download': async (world) => ({ params: { serverId: await withFile(world) }, query: { path: 'a.txt' } }),
-  'files.list': async (world) => ({ params: { serverId: await withFile(world) }, query: { path: '/' } }),
-  'files.stat': async (world) => ({ params: { serverId: await withFile(world) }, query: { path: 'a.txt' } }),
-  'files.usage': async (world) => ({ params: { serverId: await withFile(world) } }),
-  'files.search': async (world) => ({ params: { serverId: await withFile(world) }, query: { name: 'a*' } }),
+  'files.read': async (world) => ({ params: { serverId: await withFileToRead(world) }, query: { path: 'a.txt' } }),
+  'files.download': async (world) => ({ params: { serverId: await withFileToRead(world) }, query: { path: 'a.txt' } }),
+  'files.list': async (world) => ({ params: { serverId: await withFileToRead(world) }, query: { path: '/' } }),
+  'files.stat': async (world) => ({ params: { serverId: await withFileToRead(world) }, query: { path: 'a.txt' } }),
+  'files.usage': async (world) => ({ params: { serverId: await withFileToRead(world) } }),
+  'files.search': async (world) => ({ params: { serverId: await withFileToRead(world) }, query: { name: 'a*' } }),
   'files.checksums': filesWork({ paths: ['a.txt'] }, { paths: ['/'] }),
   'files.create': filesWork({ path: 'new', isDirectory: true }, { path: 'new', isDirectory: false }),
   'files.write_text': filesWork({ path: 'a.txt', content: 'x' }, { path: 'a.txt', content: 'y' }),

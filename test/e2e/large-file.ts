@@ -50,6 +50,22 @@ export async function growth(pids: readonly number[], work: () => Promise<void>)
   return most.map((value, index) => value - (before[index] ?? 0))
 }
 
+/** How many MiB processes have had resident at most, of those that it was told of while they ran; for `onStart`. */
+export class Peaks {
+  mostMib = 0
+
+  watch = (pid: number): void => void this.#watch(pid)
+
+  async #watch(pid: number): Promise<void> {
+    for (;;) {
+      const now = await rssMib(pid).catch(() => Number.NaN) // it has ended
+      if (Number.isNaN(now)) return
+      this.mostMib = Math.max(this.mostMib, now)
+      await pause(100)
+    }
+  }
+}
+
 async function rssMib(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024

@@ -80,7 +80,10 @@ export class SplitPanel {
   }
 
   /** The command line, signed in as the administrator. */
-  run(args: readonly string[], options: { input?: string; env?: Record<string, string> } = {}): Promise<Ran> {
+  run(
+    args: readonly string[],
+    options: { input?: string; env?: Record<string, string>; onStart?: (pid: number) => void } = {},
+  ): Promise<Ran> {
     return runPanel(args, { ...options, env: { ...this.#env(), ...options.env } })
   }
 

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createDeploymentToken, createNode, getNode } from '../../src/shared/api/nodes.ts'
-import { createServer, deleteServer, getServer, type Server } from '../../src/shared/api/servers.ts'
+import { createServer, deleteServer, getServer, listServers, type Server } from '../../src/shared/api/servers.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { until } from '../e2e/wait.ts'
 import { quietPort } from '../ports.ts'
@@ -41,7 +41,9 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(async () => {
   await panel.client.call(deleteServer, { params: { serverId: to.id } })
-  await until('it is deleted', async () => !existsSync(join(other(), 'servers', to.id)))
+  // The node has told so, too: it is ended next.
+  await until('it is deleted', async () => (await panel.client.call(listServers, {})).every(({ id }) => id !== to.id))
+  expect(existsSync(join(other(), 'servers', to.id))).toBe(false)
   const ended = once(second, 'exit')
   second.kill('SIGTERM')
   await ended

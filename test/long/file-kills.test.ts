@@ -7,7 +7,7 @@ import { startFileJob } from '../../src/shared/api/files.ts'
 import { getJob } from '../../src/shared/api/jobs.ts'
 import type { ServerId } from '../../src/shared/kernel/ids.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
-import { until } from '../e2e/wait.ts'
+import { pause, until } from '../e2e/wait.ts'
 
 const FOLDERS = 60
 const FILES = 60
@@ -75,7 +75,8 @@ describe.each(['agent', 'daemon'] as const)('a kill of the %s', (who) => {
         if (point === 'placed') return names(join(folder, result)).length > 0
         return staged(kind === 'copy' ? '' : 'tree') >= point || names(join(folder, result)).length > 0
       }
-      while (!isThere()) await new Promise((resolve) => setImmediate(resolve))
+      // Pauses, for what is watched needs the processors: a folder takes some 20 ms.
+      while (!isThere()) await pause(2)
       if (who === 'agent') {
         await panel.killAgent()
         await panel.startAgent()

@@ -2,7 +2,7 @@
 import { readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { CuttingWay, fill, growth, hashOf, MIB } from '../e2e/large-file.ts'
+import { CuttingWay, fill, growth, hashOf, MIB, Peaks } from '../e2e/large-file.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { runPanel } from '../run-panel.ts'
 
@@ -23,25 +23,29 @@ beforeAll(async () => {
 }, 240_000)
 afterAll(() => panel.leave(), 60_000)
 
-it('moves 5 GiB into and out of a folder, cut at random, with less than 32 MiB more in daemon and agent', async () => {
+it('moves 5 GiB into and out of a folder, cut at random, with less than 32 MiB more in daemon and agent and less than 200 in the command', async () => {
   const remote = join(panel.filesOf(serverId), 'big.bin')
   const copy = join(panel.home, 'copy.bin')
   await panel.run(['files', 'put', serverId, 'warm.bin', '-'], { input: 'x'.repeat(8 * MIB) })
   await panel.run(['files', 'get', serverId, 'warm.bin', join(panel.home, 'warm')])
   const way = await CuttingWay.open(panel.url, 700 * MIB)
-  const env = { PANEL_URL: way.url }
+  const commands = new Peaks()
+  const options = { env: { PANEL_URL: way.url }, onStart: commands.watch }
   const grown = await growth(panel.pids(), async () => {
-    const put = await panel.run(['files', 'put', serverId, 'big.bin', local], { env })
+    const put = await panel.run(['files', 'put', serverId, 'big.bin', local], options)
     expect(put.code, put.stderr).toBe(0)
     expect(await hashOf(remote)).toBe(sha256)
-    const got = await panel.run(['files', 'get', serverId, 'big.bin', copy], { env })
+    const got = await panel.run(['files', 'get', serverId, 'big.bin', copy], options)
     expect(got.code, got.stderr).toBe(0)
     expect(await hashOf(copy)).toBe(sha256)
   })
   await way.close()
-  process.stdout.write(`grown by ${grown.map((one) => one.toFixed(1)).join(' and ')} MiB, cut ${way.cuts} times\n`)
+  process.stdout.write(
+    `grown by ${grown.map((one) => one.toFixed(1)).join(' and ')} MiB, cut ${way.cuts} times, command ${commands.mostMib.toFixed(0)}\n`,
+  )
   expect(way.cuts).toBeGreaterThan(2)
   for (const one of grown) expect(one).toBeLessThan(GROWTH_MIB)
+  expect(commands.mostMib).toBeLessThan(200)
   await rm(copy)
   await rm(remote)
 }, 900_000)

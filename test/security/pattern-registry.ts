@@ -178,6 +178,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/agent/query/armagetron.ts': { sees: 'game', patterns: ['/0x(?:[0-9a-f]{6}|RESETT)/gi'] },
   'src/agent/query/player-watch.ts': { sees: 'daemon', patterns: ['/^[0:]+$/'] },
   'src/agent/query/quake3.ts': { sees: 'game', patterns: [String.raw`/\^[^^]/g`] },
+  'src/agent/files/list.ts': { sees: 'game', patterns: [String.raw`/^[ -~]*$/`] },
   'src/agent/files/archive/pack.ts': { sees: 'game', patterns: ['/^[A-Za-z]:/'] },
   'src/agent/files/archive/tar-read.ts': {
     sees: 'client',
@@ -393,7 +394,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/agent/files/folder-handle.ts': {
     sees: 'program',
-    patterns: [String.raw`/[/\0]/`, String.raw`/^mnt_id:\s*(\d+)/m`],
+    patterns: [String.raw`/^mnt_id:\s*(\d+)/m`],
   },
   'src/agent/engine/engine.ts': { sees: 'machine', patterns: [String.raw`/\p{Cc}+/gu`] },
   'src/agent/holder/docker/engine-log.ts': { sees: 'machine', patterns: [String.raw`/\.(\d{1,9})/`] },

@@ -9,9 +9,9 @@ import { Problems } from '../files/problems.ts'
 import { removeFolder } from '../files/tree.ts'
 import { packArchive } from './archive-backup.ts'
 import { packIncrement } from './increment.ts'
-import { type BackupHead, keysOf, LineWriter, readHead, writeHead } from './manifest.ts'
+import { archiveKey, type BackupHead, keysOf, LineWriter, readHead, writeHead } from './manifest.ts'
 import { removePacksOf } from './repository.ts'
-import type { ObjectStore } from './store.ts'
+import { lost, type ObjectStore } from './store.ts'
 
 /** A file beside the server's own, which is fetched when it is its turn. */
 export interface Extra {
@@ -82,6 +82,7 @@ export async function createBackup(root: string, options: CreateOptions): Promis
     const packed = await pack(root, { ...options, problems, list, spend })
     const stored = await list.store(store, keysOf(backupId).list, signal)
     spend(stored.bytes)
+    await refuseLost(store, options, { archive: packed.archive?.bytes, list: stored.bytes })
     if (signal.aborted) throw cancelled()
     const head: BackupHead = {
       format: 1,
@@ -113,6 +114,17 @@ export async function createBackup(root: string, options: CreateOptions): Promis
     await list?.close()
     await removeFolder(options.workFolder)
   }
+}
+
+/** A store whose folder is taken away while it is written to has what was written last, and nothing of what was before. */
+async function refuseLost(
+  store: ObjectStore,
+  { backupId, compression }: Pick<CreateOptions, 'backupId' | 'compression'>,
+  { archive, list }: { readonly archive: number | undefined; readonly list: number },
+): Promise<void> {
+  const parts = [[keysOf(backupId).list, list] as const]
+  if (archive !== undefined) parts.push([archiveKey(backupId, compression), archive])
+  for (const [key, bytes] of parts) if ((await store.size(key)) !== bytes) throw lost(key)
 }
 
 /** Removes what an attempt at a backup that is not there has left: nothing else can need it. */

@@ -1,5 +1,5 @@
 import { constants, createGzip, type Gzip, type ZlibReset } from 'node:zlib'
-import { collectAfter } from './collect.ts'
+import { collectAfter } from '../../shared/platform/collect.ts'
 
 /** Pieces of what is compressed: small ones, so that what is used up is collected before it is much. */
 const PIECE_BYTES = 8 * 1024

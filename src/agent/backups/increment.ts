@@ -76,6 +76,7 @@ export async function packIncrement(root: string, options: PackOptions): Promise
       { ignored, problems, signal },
     )
     await writer.end()
+    await repository.refuseLost(store, writer.written)
     return { ...done, extras }
   } finally {
     await before.close()
@@ -148,7 +149,7 @@ class Before {
       entry.modifiedMs === commonOf(entry.path, { mode: 0, mtimeMs }).modifiedMs &&
       ctimeMs < this.#startedMs - DOUBT_MS
     if (!isSame) return false
-    for (const hash of hashesOf(entry.chunks)) if (!this.#repository.table.has(hash)) return false
+    for (const hash of hashesOf(entry.chunks)) if (!this.#repository.reuses(hash)) return false
     return true
   }
 }

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { lstat, mkdir, open, readdir, rename, rm, rmdir, statfs } from 'node:fs/promises'
+import { access, lstat, mkdir, open, readdir, rename, rm, rmdir, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { collectAfter } from '../../shared/platform/collect.ts'
 import { AgentFailure } from '../failure.ts'
 import { codeOf } from '../files/folder-handle.ts'
 import { cancelled } from '../files/list.ts'
 import { errorText } from '../logger.ts'
 import { syncFolder } from '../state/atomic-file.ts'
-import { collectAfter } from './collect.ts'
 import { type ByteRange, damaged, noObject, OBJECT_KEY, type ObjectStore, type StoredObject } from './store.ts'
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
@@ -29,7 +29,7 @@ export class LocalStore implements ObjectStore {
     const part = join(folder, `${PART}${randomBytes(8).toString('hex')}`)
     let bytes = 0
     try {
-      await mkdir(folder, { recursive: true, mode: 0o700 })
+      await makeFolder(folder)
       const file = await open(part, 'wx', 0o600)
       try {
         for await (const piece of content) {
@@ -170,8 +170,26 @@ function failureOf(error: unknown, done: string): unknown {
   const code = codeOf(error)
   if (code === undefined) return error
   if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new AgentFailure('NO_SPACE', 'The disk of the node that the backups lie on is full', { cause: error })
+    const message = 'The disk of the node that the backups lie on is full: free some of it, or delete backups'
+    return new AgentFailure('NO_SPACE', message, { cause: error })
   }
-  const message = `The folder of the backups on this node cannot be ${done}: ${errorText(error)}`
-  return new AgentFailure('CANCELLED', message, { cause: error })
+  // Where it lies on the node is for whoever runs that.
+  const [why] = errorText(error).split(', ')
+  const message = `The folder of the backups on this node cannot be ${done} (${why}): whoever runs the node must look after it, or another store be used`
+  return new AgentFailure('STORE_FAILED', message, { cause: error })
+}
+
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error
+    // Of a file system that is read-only Node says that a folder is not there.
+    for (let above = dirname(folder); above !== dirname(above); above = dirname(above)) {
+      await access(above, constants.W_OK).catch((why: unknown) => {
+        if (codeOf(why) !== 'ENOENT') throw why
+      })
+    }
+    throw error
+  }
 }

@@ -3,15 +3,15 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { z } from 'zod'
+import { collectAfter } from '../../shared/platform/collect.ts'
 import { AgentFailure } from '../failure.ts'
 import { decompress } from '../files/archive/compression.ts'
 import { Channel } from './channel.ts'
 import { type ChunkPlace, ChunkTable } from './chunk-table.ts'
 import { CHUNK_BYTES } from './chunker.ts'
-import { collectAfter } from './collect.ts'
 import { GzipSlot } from './gzip-slot.ts'
 import { HASH_BYTES, LineWriter, linesOf } from './manifest.ts'
-import { damaged, type ObjectStore } from './store.ts'
+import { damaged, lost, type ObjectStore } from './store.ts'
 
 const MIB = 1024 * 1024
 const FOLDER = 'repository/'
@@ -42,6 +42,10 @@ export function packKey(name: string): string {
   return `${PACKS}${name}.pack`
 }
 
+function indexKey(key: string): string {
+  return `${INDEXES}${key}.jsonl.gz`
+}
+
 /** The pieces that a server's increments are made of, as the indexes of the store have them. */
 export class Repository {
   readonly table = new ChunkTable()
@@ -50,15 +54,18 @@ export class Repository {
   /** Indexes that could not be read: what they name is not known here. */
   readonly unread: string[] = []
   readonly #numbers = new Map<string, number>()
+  /** What the store has of each pack, by its number; a new one has all that goes into it. */
+  readonly #sizes: number[] = []
+  /** Packs that the backup that is being made needs. */
+  readonly #needed = new Set<number>()
 
-  /** Reads the indexes. One that is damaged is passed over and named. */
+  /** Reads the indexes. One that is damaged is passed over and named; a piece in two packs is read from the one that is there. */
   static async open(store: ObjectStore, signal: AbortSignal): Promise<Repository> {
     const repository = new Repository()
-    const keys: string[] = []
-    for await (const { key } of store.list(INDEXES)) keys.push(key)
-    for (const key of keys.sort()) {
+    const objects = await objectsOf(store)
+    for (const key of [...objects.keys()].filter((name) => name.startsWith(INDEXES)).sort()) {
       try {
-        for await (const line of readIndex(store, key, signal)) repository.#take(line)
+        for await (const line of readIndex(store, key, signal)) repository.#take(line, objects)
         repository.indexes.push(key)
       } catch (error) {
         if (!(error instanceof AgentFailure) || (error.code !== 'CHECKSUM' && error.code !== 'ARCHIVE_UNSUPPORTED'))
@@ -74,17 +81,56 @@ export class Repository {
     const known = this.#numbers.get(pack)
     if (known !== undefined) return known
     this.#numbers.set(pack, this.packs.length)
+    this.#sizes.push(Number.POSITIVE_INFINITY)
     return this.packs.push(pack) - 1
   }
 
-  #take({ pack, chunks }: IndexLine): void {
+  /** Whether a piece need not be stored again: it is known, and the pack that has it is there. The pack counts as needed then. */
+  reuses(hash: Buffer): boolean {
+    const slot = this.table.slotOf(hash)
+    if (slot === undefined) return false
+    const place = this.table.at(slot)
+    if (!this.#isThere(place)) return false
+    this.#needed.add(place.pack)
+    return true
+  }
+
+  /** Looks whether the store still has all that the backup needs; throws STORE_FAILED. `added`: new packs and their index, by their keys. */
+  async refuseLost(store: ObjectStore, added: readonly string[]): Promise<void> {
+    const needed = new Map(added.map((key) => [key, 0]))
+    for (const number of this.#needed) {
+      const size = this.#sizes[number] ?? 0
+      needed.set(packKey(this.packs[number] ?? ''), Number.isFinite(size) ? size : 0)
+    }
+    if (this.#needed.size > 0) for (const key of this.indexes) needed.set(key, 0)
+    if (needed.size === 0) return
+    const objects = await objectsOf(store)
+    for (const [key, bytes] of needed) if ((objects.get(key) ?? -1) < bytes) throw lost(key)
+  }
+
+  #isThere({ pack, offset, storedBytes }: ChunkPlace): boolean {
+    return offset + storedBytes <= (this.#sizes[pack] ?? 0)
+  }
+
+  #take({ pack, chunks }: IndexLine, objects: ReadonlyMap<string, number>): void {
     if (this.table.size + chunks.length > MOST_PIECES) throw damaged('its indexes have too many pieces')
     const number = this.numberOf(pack)
+    this.#sizes[number] = objects.get(packKey(pack)) ?? 0
     for (const [hash, offset, storedBytes, bytes] of chunks) {
       if (bytes > CHUNK_BYTES.most || storedBytes > bytes) throw damaged('an index has a piece that is too large')
-      this.table.add(Buffer.from(hash, 'hex'), { pack: number, offset, storedBytes, bytes })
+      const place = { pack: number, offset, storedBytes, bytes }
+      const name = Buffer.from(hash, 'hex')
+      const slot = this.table.slotOf(name)
+      if (slot === undefined || this.#isThere(place) || !this.#isThere(this.table.at(slot))) this.table.add(name, place)
     }
   }
+}
+
+/** What the store has of the repository. */
+async function objectsOf(store: ObjectStore): Promise<Map<string, number>> {
+  const objects = new Map<string, number>()
+  for await (const { key, bytes } of store.list(FOLDER)) objects.set(key, bytes)
+  return objects
 }
 
 /** The lines of an index. */
@@ -149,16 +195,18 @@ export class PackWriter {
     this.#index = index
   }
 
-  /** How many packs there are. */
-  get packs(): number {
-    return this.#packs
+  /** The packs that it has written, and their index, by their keys. */
+  get written(): string[] {
+    const { key } = this.#options
+    const packs = Array.from({ length: this.#packs }, (_, number) => packKey(`${key}-${number}`))
+    return this.#index.bytes === 0 ? packs : [...packs, indexKey(key)]
   }
 
   /** Takes a piece; it may be used again when this resolves. Answers its hash. */
   async add(chunk: Buffer): Promise<Buffer> {
     const hash = createHash('sha256').update(chunk).digest()
     const name = hash.toString('latin1')
-    if (this.#options.repository.table.has(hash) || this.#coming.has(name)) return hash
+    if (this.#coming.has(name) || this.#options.repository.reuses(hash)) return hash
     this.#coming.add(name)
     const slot = this.#free.pop() ?? {
       buffer: Buffer.allocUnsafeSlow(CHUNK_BYTES.most),
@@ -188,7 +236,7 @@ export class PackWriter {
     await this.#endPack()
     if (this.#index.bytes === 0) return 0
     const { store, key, signal } = this.#options
-    const { bytes } = await this.#index.store(store, `${INDEXES}${key}.jsonl.gz`, signal)
+    const { bytes } = await this.#index.store(store, indexKey(key), signal)
     this.#options.spend(bytes)
     return bytes
   }
@@ -332,7 +380,7 @@ export function* hashesOf(chunks: Buffer): Generator<Buffer> {
 
 /** Removes what an attempt of this key has stored: first the index, so that nothing that is named is ever missing. */
 export async function removePacksOf(store: ObjectStore, key: string): Promise<void> {
-  await store.remove([`${INDEXES}${key}.jsonl.gz`])
+  await store.remove([indexKey(key)])
   const keys: string[] = []
   for await (const found of store.list(`${PACKS}${key}-`)) keys.push(found.key)
   await store.remove(keys)

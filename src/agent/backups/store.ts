@@ -69,6 +69,11 @@ export function damaged(what: string): AgentFailure {
   return new AgentFailure('CHECKSUM', `The backup is damaged: ${what}`)
 }
 
+/** What was stored has gone while a backup was made that needs it. */
+export function lost(key: string): AgentFailure {
+  return new AgentFailure('STORE_FAILED', `The store has lost ${key} while the backup was made; look after it and make the backup again`)
+}
+
 /** There is no such object. */
 export function noObject(key: string): AgentFailure {
   return new AgentFailure('NOT_FOUND', `The store has no ${key}`)

@@ -21,6 +21,7 @@ import {
 /** `O_PATH` of Linux: a descriptor that names an entry, whatever it is, without opening it. Node does not export it. */
 const O_PATH = 0o10000000
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
+const NO_NAME = 'not a name of an entry'
 const ENTRIES_AT_ONCE = 512
 /** Names come as the bytes that they are: a name need not be UTF-8. The types of Node know of encodings only. */
 const BYTES: string = 'buffer'
@@ -40,12 +41,14 @@ export class FolderHandle {
   readonly fd: number
   readonly device: bigint
   readonly inode: bigint
+  readonly #prefixText: string
   readonly #prefix: Buffer
   #mount: string | undefined
 
   private constructor(fd: number) {
     this.fd = fd
-    this.#prefix = Buffer.from(`/proc/self/fd/${fd}/`)
+    this.#prefixText = `/proc/self/fd/${fd}/`
+    this.#prefix = Buffer.from(this.#prefixText)
     const { dev, ino } = fstatSync(fd, { bigint: true })
     this.device = dev
     this.inode = ino
@@ -59,9 +62,7 @@ export class FolderHandle {
 
   /** The path of an entry, for one system call. A name with a slash in it, `.` and `..` are refused. */
   pathOf(name: Buffer): Buffer {
-    const text = name.toString('latin1')
-    if (text === '' || text === '.' || text === '..' || /[/\0]/.test(text))
-      throw new RangeError('not a name of an entry')
+    if (!isName(name.toString('latin1'))) throw new RangeError(NO_NAME)
     return this.within(name)
   }
 
@@ -124,6 +125,17 @@ export class FolderHandle {
   statOf(name: Buffer): Stats | undefined {
     try {
       return lstatSync(this.pathOf(name))
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return undefined
+      throw error
+    }
+  }
+
+  /** The same of a name of ASCII, which is its own bytes: without a buffer for each entry of a large folder. */
+  statOfAscii(name: string): Stats | undefined {
+    if (!isName(name)) throw new RangeError(NO_NAME)
+    try {
+      return lstatSync(this.#prefixText + name)
     } catch (error) {
       if (codeOf(error) === 'ENOENT') return undefined
       throw error
@@ -244,6 +256,10 @@ export class FolderHandle {
 /** The code of a failed system call. */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}
+
+function isName(text: string): boolean {
+  return text !== '' && text !== '.' && text !== '..' && !text.includes('/') && !text.includes('\0')
 }
 
 function openFolder(path: string | Buffer): number | undefined {

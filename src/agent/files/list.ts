@@ -12,6 +12,9 @@ import { pacer } from './walk.ts'
 /** What the fields of an entry take as JSON beside its texts. */
 const ROW_BYTES = 170
 
+/** Printable ASCII: a name that is its own text and its own bytes. */
+const ASCII = /^[ -~]*$/
+
 /** A page of a folder. */
 export interface Page {
   readonly entries: EntryFacts[]
@@ -53,10 +56,8 @@ export async function listPage(
     let left = FILE_LIMITS.answerBytes
     let last: string | undefined
     for (const name of names) {
-      const bytes = Buffer.from(name, 'latin1')
-      const facts = folder.statOf(bytes)
-      // Taken away since it was listed.
-      const entry = facts === undefined ? undefined : entryOf(folder, bytes, facts)
+      const entry = ASCII.test(name) ? asciiEntry(folder, name) : bytesEntry(folder, Buffer.from(name, 'latin1'))
+      // `undefined`: taken away since it was listed.
       if (entry !== undefined) {
         left -= ROW_BYTES + jsonBytes(entry.name) + jsonBytes(entry.target ?? '')
         if (left < 0 && entries.length > 0) return { entries, total, next: lastName(last) }
@@ -102,6 +103,17 @@ export function jsonBytes(text: string): number {
 /** Whoever waited has gone. */
 export function cancelled(): AgentFailure {
   return new AgentFailure('CANCELLED', 'It was cancelled')
+}
+
+function asciiEntry(folder: FolderHandle, name: string): EntryFacts | undefined {
+  const facts = folder.statOfAscii(name)
+  if (facts?.isSymbolicLink() === true) return entryOf(folder, Buffer.from(name), facts)
+  return facts === undefined ? undefined : factsOf(facts, name, null)
+}
+
+function bytesEntry(folder: FolderHandle, name: Buffer): EntryFacts | undefined {
+  const facts = folder.statOf(name)
+  return facts === undefined ? undefined : entryOf(folder, name, facts)
 }
 
 function entryOf(folder: FolderHandle, name: Buffer, facts: Stats): EntryFacts {

@@ -194,9 +194,12 @@ export function failureOf(error: unknown, { field }: PathField = {}): AgentFailu
   return new AgentFailure('CANCELLED', message, { cause: error })
 }
 
-/** There is nothing at the path. */
-export function notFound(path: string, field: PathField = {}): AgentFailure {
-  return new AgentFailure('NOT_FOUND', `There is no file ${path.slice(0, 300)}`, field)
+/** There is nothing at the path, where a file or folder has to be. */
+export function notFound(
+  path: string,
+  { what = 'file', ...field }: PathField & { readonly what?: 'file' | 'folder' } = {},
+): AgentFailure {
+  return new AgentFailure('NOT_FOUND', `There is no ${what} ${path.slice(0, 300)}`, field)
 }
 
 /** What is there is no regular file. */
@@ -223,6 +226,10 @@ function namesOf(path: string, field: PathField): Buffer[] {
     if (isWrong || bytes.length > MOST_NAME_BYTES) throw wrongPath(field)
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   })
+}
+
+function pathOf(names: readonly Buffer[]): string {
+  return `/${names.map(pathText).join('/')}`
 }
 
 function wrongPath(field: PathField): AgentFailure {
@@ -265,7 +272,7 @@ function walkTo(
       const next = step(folder, name, field)
       if (next === undefined) {
         const isThere = last && number === names.length - 1 && folder.statOf(name) !== undefined
-        throw isThere ? noFolder(field) : notFound(path, field)
+        throw isThere ? noFolder(field) : notFound(pathOf(names.slice(0, number + 1)), { ...field, what: 'folder' })
       }
       folder.close()
       folder = next

@@ -1,12 +1,12 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
-import type { Response } from 'undici'
 import { type Client, createClient, type Fetch } from '../../shared/client.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
 import { CliFailure, NoConnection } from '../kit/failure.ts'
 import type { Reach } from '../kit/profile/target.ts'
 import { maskedHeaders, maskedUrl } from '../kit/trace.ts'
+import { requestBytes } from './byte-requests.ts'
 import { followed } from './redirections.ts'
 import { createRequests } from './requests.ts'
 import { createSocketOpener, refusalIn } from './socket-opener.ts'
@@ -56,12 +56,12 @@ export function connect(options: ConnectionOptions): Connection {
   const opener = createSocketOpener({ ...options, timeoutMs: CONNECT_TIMEOUT_MS })
   const pool = (limits: { readonly headersTimeout: number; readonly bodyTimeout: number }) => {
     const undici = lazily(async () => {
-      const [{ Agent, fetch }, { createConnector }] = await Promise.all([import('undici'), import('./connector.ts')])
-      return { fetch, dispatcher: new Agent({ connect: createConnector(opener, tls), ...limits }) }
+      const [{ Agent, request }, { createConnector }] = await Promise.all([import('undici'), import('./connector.ts')])
+      return { request, dispatcher: new Agent({ connect: createConnector(opener, tls), ...limits }) }
     })
-    const send: LongFetch = async (url, init) => {
-      const { fetch, dispatcher } = await undici.value()
-      return followed(url, init.method, (here) => fetch(here, { ...init, dispatcher, redirect: 'manual' }))
+    const send: Fetch = async (url, init) => {
+      const ways = await undici.value()
+      return followed(url, init.method, (here) => requestBytes(here, init, ways))
     }
     return { send, made: undici.made }
   }
@@ -103,9 +103,6 @@ export function connect(options: ConnectionOptions): Connection {
 }
 
 type Init = Parameters<Fetch>[1] & { signal: AbortSignal }
-
-/** undici's own: for files. */
-type LongFetch = (url: string, init: Parameters<Fetch>[1]) => Promise<Response>
 
 /** Loads or makes something when it is asked for first, once; `made` says whether that has happened. */
 function lazily<T>(make: () => Promise<T>): { value(): Promise<T>; made(): Promise<T> | undefined } {

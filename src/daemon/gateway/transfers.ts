@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import type { ByteStream } from '../../shared/kernel/contract.ts'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
+import { collectAfter } from '../../shared/platform/collect.ts'
 import { type CheckName, startCheck } from '../../shared/platform/transfer-check.ts'
 import { TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
 import type { TransferSlots } from './transfer-slots.ts'
@@ -362,6 +363,7 @@ async function* checked(
       if (held !== undefined) yield held
       held = piece
       run.move()
+      collectAfter(piece.length)
     }
     if (length !== null && bytes < length) throw wrong('fewer bytes')
     const sum = running.text()
@@ -396,6 +398,7 @@ async function* watched(run: Run, content: AsyncIterable<Uint8Array>): AsyncGene
       run.move()
       yield piece
       run.move()
+      collectAfter(piece.length)
     }
   } catch (error) {
     if (error instanceof Error) run.fail(error)

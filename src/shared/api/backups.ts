@@ -175,6 +175,7 @@ export const getBackup = defineEndpoint({
   errors: found,
 })
 
+/** A backup that a policy has made is locked and unlocked by whoever holds `admin.write`. */
 export const updateBackup = defineEndpoint({
   id: 'backups.update',
   tag: 'Servers',
@@ -185,10 +186,11 @@ export const updateBackup = defineEndpoint({
   params: one,
   body: z.object({ name: BackupName, label: BackupLabel.nullable(), locked: z.boolean() }).partial(),
   response: Backup,
-  errors: writing,
+  errors: [...writing, 'PERMISSION_DENIED'],
   audit: { action: 'backup.update' },
 })
 
+/** One that a policy has made is deleted by whoever holds `admin.write` as well. */
 export const deleteBackup = defineEndpoint({
   id: 'backups.delete',
   tag: 'Servers',
@@ -199,14 +201,14 @@ export const deleteBackup = defineEndpoint({
   params: one,
   response: BackupStarted,
   status: 202,
-  errors: [...writing, 'BACKUP_LOCKED', 'BACKUP_NOT_READY'],
+  errors: [...writing, 'PERMISSION_DENIED', 'BACKUP_LOCKED', 'BACKUP_NOT_READY'],
   audit: { action: 'backup.delete' },
 })
 
 /**
  * All of it: the server must be stopped, and its folder is exchanged in one step; with `keepOthers` (`truncate: false`) files that the backup
  * does not have stay. `paths`: these alone, also while it runs. Databases: all tables of a database of the same name are replaced, or of
- * the one that `databaseMap` names for it.
+ * the one that `databaseMap` names for it; that takes `database.read` on both servers as well.
  */
 export const restoreBackup = defineEndpoint({
   id: 'backups.restore',

@@ -15,7 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import * as backups from '../../../src/shared/protocol/backups.ts'
 import { BackupStage, creation, freshKey, freshTicket, type NamedBackup, restoring, STORE } from './backup-stage.ts'
 
@@ -196,6 +196,41 @@ describe('increments', () => {
     rmSync(path)
     const gone = await stage.ask(backups.verifyBackups, { ...store(), backups: wanted, deep: false })
     expect(gone.damaged).toMatchObject([{ backupId: second.name.backupId, paths: ['/only-in-second'] }])
+  })
+
+  test('pieces that the store has lost are stored again', async () => {
+    writeFileSync(at('world', 'random'), randomBytes(1024 * 1024))
+    await create('incremental')
+    for (const pack of packs()) rmSync(join(stage.stored, 'repository', 'packs', pack))
+    writeFileSync(at('later'), 'one more file')
+    const { name } = await create('incremental')
+    const { backupId, kind } = name
+    const deep = { ...store(), backups: [{ backupId, kind }], deep: true }
+    expect((await stage.ask(backups.verifyBackups, deep)).damaged).toEqual([])
+    const before = readFileSync(at('world', 'random'))
+    rmSync(at('world', 'random'))
+    await stage.ask(backups.restoreBackup, { serverId: stage.serverId, ...name, ...restoring() })
+    expect(readFileSync(at('world', 'random')).equals(before)).toBe(true)
+    // The newest pack of a piece is not taken for one that nothing needs.
+    await stage.ask(backups.pruneBackups, { ...store(), keep: [], dryRun: false })
+    expect((await stage.ask(backups.verifyBackups, deep)).damaged).toEqual([])
+  })
+
+  test('a backup that lost what it needs while it was made is none', async () => {
+    await create('incremental')
+    const ticket = freshTicket()
+    const { offered } = stage.stage.peer
+    // A dump of a database is fetched when the store was read and before the files are.
+    const fetched = vi.spyOn(offered, 'get').mockImplementationOnce(() => {
+      rmSync(stage.stored, { recursive: true })
+      return Buffer.from('dump')
+    })
+    const name = stage.name('incremental')
+    const extras = [{ name: 'shop.sql', ticket }]
+    const wanted = { serverId: stage.serverId, ...name, ...creation({ extras }) }
+    expect(await stage.refused(backups.createBackup, wanted)).toBe('STORE_FAILED')
+    fetched.mockRestore()
+    expect(existsSync(stage.stored)).toBe(false)
   })
 })
 

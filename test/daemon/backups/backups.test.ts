@@ -3,9 +3,12 @@ import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { setServerAccess } from '../../../src/shared/api/access.ts'
+import { login } from '../../../src/shared/api/auth.ts'
 import { createBackupStore } from '../../../src/shared/api/backup-stores.ts'
 import { powerServer } from '../../../src/shared/api/power.ts'
 import { deleteServer, getServer } from '../../../src/shared/api/servers.ts'
+import { createUser } from '../../../src/shared/api/users.ts'
 import { startS3 } from '../../s3-service.ts'
 import { eventually } from '../gateway-stage.ts'
 import { type BackupStage, enterBackupStage } from './backup-stage.ts'
@@ -212,6 +215,39 @@ describe('a backup', () => {
     expect(existsSync(join(other.folder, 'own'))).toBe(false)
     const { data } = await stage.api('GET', `/servers/${other.serverId}/backups`)
     expect(data).toMatchObject([{ name: 'before-moved', status: 'completed' }])
+  })
+
+  test('is neither locked nor deleted by members when the host made it, and its databases take the right to them', async () => {
+    const { client } = stage.panel
+    const [email, password] = ['member@example.org', 'A long pass word 1']
+    const { id } = await client.call(createUser, { body: { email, username: 'member', password, roleIds: [] } })
+    const { token } = await stage.panel.as(undefined).call(login, { body: { email, password } })
+    const grant = (permissions: string[]) =>
+      client.call(setServerAccess, {
+        params: { serverId: stage.serverId },
+        body: { targetUserId: id, permissions: permissions as never, filePaths: null },
+      })
+    const asMember = async (method: string, path: string, body?: unknown) => {
+      const { status, code } = await stage.ask(method, path, body, { authorization: `Bearer ${token}` })
+      return code ?? status
+    }
+    await grant(['server.read', 'backup.read', 'backup.create', 'backup.delete', 'backup.restore'])
+    const made = await stage.make({ name: 'of-the-host' })
+    const { db } = stage.panel.app.core
+    const own = (counts: 0 | 1) =>
+      db.write((tx) => tx.q.updateTable('backup').set({ counts }).where('id', '=', made.id).execute())
+    await own(0)
+    expect(await asMember('PATCH', `/${made.id}`, { locked: true })).toBe('PERMISSION_DENIED')
+    expect(await asMember('PATCH', `/${made.id}`, { name: 'renamed' })).toBe(200)
+    expect(await asMember('DELETE', `/${made.id}`)).toBe('PERMISSION_DENIED')
+    expect(await stage.get(made.id)).toMatchObject({ locked: false, status: 'completed' })
+    expect(await asMember('POST', `/${made.id}/restore`, { databases: true })).toBe('PERMISSION_DENIED')
+    await grant(['server.read', 'backup.read', 'backup.create', 'backup.delete', 'backup.restore', 'database.read'])
+    expect(await asMember('POST', `/${made.id}/restore`, { files: false, databases: true })).toBe('CONFLICT')
+    await own(1)
+    expect(await asMember('PATCH', `/${made.id}`, { locked: true })).toBe(200)
+    expect(await asMember('PATCH', `/${made.id}`, { locked: false })).toBe(200)
+    expect(await asMember('DELETE', `/${made.id}`)).toBe(202)
   })
 
   test('goes to a bucket, and comes back from there', { tags: ['long'] }, async () => {

@@ -222,6 +222,8 @@ describe('a file of a server', () => {
     for (const path of ['etc/new', 'none/x']) {
       expect([path, (await send('PUT', path, { body: bytesOf('x') })).code]).toEqual([path, 'FILE_NOT_FOUND'])
     }
+    const { bytes } = await send('PUT', 'none/x', { body: bytesOf('x') })
+    expect(JSON.parse(bytes.toString())).toMatchObject({ error: 'There is no folder /none' })
     expect((await send('GET', 'y'.repeat(5000))).code).toBe('VALIDATION_ERROR')
     expect((await lstat(join(folder, 'passwd'))).isSymbolicLink()).toBe(true)
   })

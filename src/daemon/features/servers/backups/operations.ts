@@ -4,7 +4,7 @@ import { grants } from '../../../../shared/kernel/permissions.ts'
 import { ACTION_GATES } from '../../../../shared/kernel/server-life.ts'
 import { changes } from '../../../access/audit.ts'
 import { operationsOver, type Work } from '../../../access/operation.ts'
-import { permitServer } from '../../../access/permit.ts'
+import { type Holder, permitServer } from '../../../access/permit.ts'
 import type { Tx } from '../../../db/db.ts'
 import { deniedTo, refuseDenied } from '../files/denied-files.ts'
 import { offline, refuseSuspended } from '../servers/orders.ts'
@@ -68,6 +68,7 @@ export const updateBackup = operation(
     const backup = await backupOf(tx.q, serverId, backupId)
     const { name = backup.name, label = backup.label } = body
     const locked = body.locked === undefined ? backup.locked : body.locked ? 1 : 0
+    if (locked !== backup.locked) refuseHosts(holder, backup)
     await setBackup(tx, backupId, { name, label, locked })
     const after = await backupOf(tx.q, serverId, backupId)
     const seen = ({ name, label, locked }: ShownBackup) => ({ name, label, locked: locked === 1 })
@@ -82,9 +83,10 @@ export const updateBackup = operation(
 )
 
 export const deleteBackup = operation(api.deleteBackup, async (work, { params: { serverId, backupId } }) => {
-  const { tx, deps } = work
+  const { tx, deps, holder } = work
   await serverOf(tx, serverId)
   const backup = await backupOf(tx.q, serverId, backupId)
+  refuseHosts(holder, backup)
   return await removal(work, deps, backup, false)
 })
 
@@ -117,6 +119,16 @@ async function openJobOf(tx: Tx, { jobId }: ShownBackup): Promise<string | undef
     .where('endedAt', 'is', null)
     .executeTakeFirst()
   return job?.id
+}
+
+/** What a policy has made is the host's, who pays for it and goes back to it: members neither lock nor delete it. */
+function refuseHosts(holder: Holder, { policyId, counts, name }: ShownBackup): void {
+  if ((policyId === null && counts === 1) || grants(holder.permissions, 'admin.write')) return
+  throw new PanelError(
+    'PERMISSION_DENIED',
+    `The backup ${name} was made by a policy of the host, who alone locks, unlocks and deletes it`,
+    { meta: { missing: ['admin.write'] } },
+  )
 }
 
 function refuseLocked({ locked, name }: ShownBackup): void {
@@ -152,8 +164,13 @@ export const restoreBackup = operation(api.restoreBackup, async (work, { params,
   if (toServerId !== params.serverId) {
     await permitTarget(tx, holder, toServerId)
     // What is restored to another server is read there.
-    const wanted = body.databases ? (['backup.read', 'database.read'] as const) : (['backup.read'] as const)
-    await permitServer({ q: tx.q, now: tx.now }, holder, source.id, wanted)
+    await permitServer({ q: tx.q, now: tx.now }, holder, source.id, ['backup.read'])
+  }
+  // Databases are replaced as a whole by whoever could do so with their passwords, and what was in them is read where they go.
+  if (body.databases) {
+    for (const serverId of new Set([source.id, toServerId])) {
+      await permitServer({ q: tx.q, now: tx.now }, holder, serverId, ['database.read'])
+    }
   }
   for (const serverId of new Set([source.id, toServerId])) await refuseHeld(tx, holder, serverId)
   refuseUnready(backup)
@@ -204,7 +221,7 @@ export const restoreBackup = operation(api.restoreBackup, async (work, { params,
 })
 
 /** Who may not see a server does not learn that there is one. */
-async function permitTarget(tx: Tx, holder: Parameters<typeof permitServer>[1], serverId: string): Promise<void> {
+async function permitTarget(tx: Tx, holder: Holder, serverId: string): Promise<void> {
   const at = { q: tx.q, now: tx.now }
   try {
     await permitServer(at, holder, serverId, ['server.read'])

@@ -56,7 +56,10 @@ export const RESTORE_BACKUP = defineJob({
     ...(files ? [{ step: 'files', name: 'files' } as const] : []),
     ...(databases.length > 0 ? [{ step: 'databases', name: 'databases' } as const] : []),
   ],
-  needs: ({ serverId }) => ({ server: serverId, permissions: ['backup.restore'] }),
+  needs: ({ serverId, databases }) => ({
+    server: serverId,
+    permissions: databases.length > 0 ? ['backup.restore', 'database.read'] : ['backup.restore'],
+  }),
 })
 
 type Job = JobOf<z.output<typeof RESTORE_BACKUP.input>, z.output<typeof RESTORE_BACKUP.state>>

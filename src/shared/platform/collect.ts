@@ -11,7 +11,7 @@ let collect: Collect | undefined
 
 /**
  * Counts bytes outside of the collector's heap that nobody needs any more, and has them collected when they are many: V8 itself waits until
- * there are some 40 MiB of them, which is more than a backup may take. A collection of the young ones takes about a millisecond.
+ * there are some 40 MiB of them, which is more than a backup or a transfer may take. A collection of the young ones takes about a millisecond.
  */
 export function collectAfter(bytes: number): void {
   waiting += bytes
