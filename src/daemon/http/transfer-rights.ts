@@ -53,7 +53,7 @@ export function createTransferRights({
             if (!(error instanceof PanelError)) throw error
           }
         }
-        // What was sent so far is as when the connection breaks; who tries again is told why.
+        // What was sent so far is as when the connection breaks; who tries again learns why.
         reply.raw.destroy()
       }
       open.add(check)
