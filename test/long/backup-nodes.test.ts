@@ -41,7 +41,7 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(async () => {
   await panel.client.call(deleteServer, { params: { serverId: to.id } })
-  // The node has told so, too: it is ended next.
+  // The node has said so, too: it is ended next.
   await until('it is deleted', async () => (await panel.client.call(listServers, {})).every(({ id }) => id !== to.id))
   expect(existsSync(join(other(), 'servers', to.id))).toBe(false)
   const ended = once(second, 'exit')

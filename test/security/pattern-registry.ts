@@ -666,7 +666,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/api/files.ts': { sees: 'client', patterns: ['/^0?[0-7]{3}$/', '/^[0-9a-f]{64}$/'] },
   'src/shared/protocol/files.ts': {
     sees: 'client',
-    patterns: ['/^[A-Za-z0-9_-]{43}$/', '/^[0-9a-f]{64}$/', '/^[0-9a-f]{8}$/', String.raw`/^[\w.-]{1,100}$/`],
+    patterns: ['/^[A-Za-z0-9_-]{43}$/', '/^[0-9a-f]{64}$/', String.raw`/^[\w.-]{1,100}$/`],
   },
   'src/daemon/http/stream-answer.ts': {
     sees: 'client',

@@ -71,7 +71,10 @@ export function damaged(what: string): AgentFailure {
 
 /** What was stored has gone while a backup was made that needs it. */
 export function lost(key: string): AgentFailure {
-  return new AgentFailure('STORE_FAILED', `The store has lost ${key} while the backup was made; look after it and make the backup again`)
+  return new AgentFailure(
+    'STORE_FAILED',
+    `The store has lost ${key} while the backup was made; look after it and make the backup again`,
+  )
 }
 
 /** There is no such object. */

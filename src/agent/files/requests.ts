@@ -124,13 +124,13 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
     onRequest(uploadOffset, async ({ serverId, path, sha256 }) => ({
       offset: await partSize(rootOf(serverId), path, sha256),
     })),
-    onRequest(sendFile, async ({ serverId, path, etag, offset, length, ticket, crc32 = false }, watch) => {
+    onRequest(sendFile, async ({ serverId, path, etag, offset, length, ticket, count = false }, watch) => {
       work.rulesFor(serverId, { reads: [[path, 'path']] })
       const file = await openFile(rootOf(serverId), path)
       try {
         if (file.facts.etag !== etag) throw new AgentFailure('ETAG_MISMATCH', 'The file has changed; read it again')
         const content = readRange(file, { offset, length })
-        if (crc32) return { crc32: await bulk.deliver(ticket, content, watch, 'crc32') }
+        if (count) return { bytes: Number(await bulk.deliver(ticket, content, watch, 'bytes')) }
         return { sha256: await bulk.deliver(ticket, content, watch) }
       } finally {
         await file.handle.close()

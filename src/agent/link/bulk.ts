@@ -1,7 +1,7 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { collectAfter } from '../../shared/platform/collect.ts'
+import { collectPassed } from '../../shared/platform/collect.ts'
 import { type CheckName, startCheck } from '../../shared/platform/transfer-check.ts'
 import { BULK_PATH } from '../../shared/protocol/files.ts'
 import { AgentFailure } from '../failure.ts'
@@ -88,7 +88,7 @@ function counting({ progress }: TransferWatch, see: (piece: Uint8Array) => void)
       bytes += piece.length
       progress({ bytes })
       done(null, piece)
-      collectAfter(piece.length)
+      collectPassed(piece.length)
     },
   })
 }

@@ -17,7 +17,7 @@ export interface AskOptions {
 }
 
 /** What an agent answers of the bytes that it has delivered: the check that was asked for. */
-export type Delivered = { readonly [Name in CheckName]?: string | undefined }
+export type Delivered = { readonly bytes?: number | undefined; readonly sha256?: string | undefined }
 
 /** Turns that were taken beforehand, by {@link Transfers.withTurns}: a transfer to or from these nodes waits for none. */
 export interface Turns {
@@ -369,7 +369,7 @@ async function* checked(
     const sum = running.text()
     // The agent answers when it knows that all of it is here.
     run.complete()
-    if ((await Promise.race([asked, run.failed]))[check] !== sum) throw wrong('other bytes')
+    if (`${(await Promise.race([asked, run.failed]))[check]}` !== sum) throw wrong('other bytes')
     if (held !== undefined) yield held
   } catch (error) {
     throw run.failure ?? error

@@ -47,6 +47,7 @@ import { type Counted, createRateLimits, type RateLimits } from './rate-limits.t
 import { requestIds } from './request-ids.ts'
 import type { Context, Route } from './route.ts'
 import { sendStream } from './stream-answer.ts'
+import { createTransferRights } from './transfer-rights.ts'
 import { endUnusedConnections } from './unused-connections.ts'
 import { withUpload } from './upload.ts'
 
@@ -101,6 +102,8 @@ export interface HttpServer {
   /** The cookies that the handler of this request has set so far. */
   cookiesOf(request: FastifyRequest): readonly SentCookie[]
   readonly limits: RateLimits
+  /** Has a request that sends or takes bytes ended when its caller loses the right to it. */
+  watch(endpoint: Endpoint, request: FastifyRequest, reply: FastifyReply): void
 }
 
 /** The HTTP server, with error handling and request ids, without any route. */
@@ -144,6 +147,7 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
   const limits = createRateLimits(app, deps)
   const callers = createCallers(deps.credentials, limits)
   const contexts = createContexts({ ...deps, callers })
+  const rights = createTransferRights(deps)
   const known = new WeakMap<FastifyRequest, Caller | undefined>()
   const nodes = new WeakMap<FastifyRequest, string>()
   readEmptyBodies(app)
@@ -194,6 +198,10 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
     },
     context: (_, request, reply) => contexts.of(known.get(request), request, reply, nodes.get(request)),
     cookiesOf: (request) => contexts.cookiesOf(request),
+    watch: ({ access }, request, reply) => {
+      const caller = known.get(request)
+      if (caller !== undefined) rights.watch(access, caller, { request, reply })
+    },
   }
 }
 
@@ -223,6 +231,7 @@ export function addRoute(http: HttpServer, route: Route): void {
       done()
     },
     handler: (request, reply) => {
+      if (endpoint.accepts !== 'json' || endpoint.answers === 'stream') http.watch(endpoint, request, reply)
       if (endpoint.accepts === 'json') return serve(http, served, { request, reply, body: request.body ?? undefined })
       if (endpoint.accepts === 'stream' || !takesForms(request)) {
         return serve(http, served, {

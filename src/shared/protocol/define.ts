@@ -11,7 +11,7 @@ export const CAPABILITIES = [
   'node@1',
   'files@1',
   'files@2',
-  'files-crc32@1',
+  'files-bytes@1',
   'console-export@1',
   'server-life@1',
   'startup@1',

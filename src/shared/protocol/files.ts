@@ -18,7 +18,6 @@ export const TRANSFER_LIMITS = {
 
 const Ticket = z.string().regex(/^[A-Za-z0-9_-]{43}$/)
 const Sha256 = z.string().regex(/^[0-9a-f]{64}$/)
-const Crc32 = z.string().regex(/^[0-9a-f]{8}$/)
 const Bytes = z.int().min(0)
 /** Below the folder of the server; the agent splits it and follows no link. */
 const Path = z.string().min(1).max(4096)
@@ -55,7 +54,7 @@ export const uploadOffset = defineRequest({
 
 /**
  * Delivers `length` bytes of a file from `offset` on, as long as it has this etag, and answers the check over what was delivered: with
- * `crc32`, which agents with files-crc32@1 know, that one; otherwise SHA-256.
+ * `count`, which agents with files-bytes@1 know, how many bytes those were; otherwise SHA-256.
  */
 export const sendFile = defineRequest({
   op: 'files.send',
@@ -67,9 +66,9 @@ export const sendFile = defineRequest({
     offset: Bytes,
     length: Bytes,
     ticket: Ticket,
-    crc32: z.boolean().optional(),
+    count: z.boolean().optional(),
   },
-  result: z.union([z.object({ crc32: Crc32 }), z.object({ sha256: Sha256 })]),
+  result: z.union([z.object({ bytes: Bytes }), z.object({ sha256: Sha256 })]),
   ...transfer,
 })
 

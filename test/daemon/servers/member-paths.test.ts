@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -73,6 +73,42 @@ beforeEach(() => {
     'server.properties',
   ])
   renameSync(join(stage.folder, '..', 'all.tar'), at('plugins', 'all.tar'))
+})
+
+test('who loses the right sends and takes no more bytes of what is under way', async () => {
+  const authorization = `Bearer ${eve.token}`
+  const url = (path: string): string =>
+    `${stage.panel.url}/api/servers/${stage.serverId}/files/content?path=${encodeURIComponent(path)}`
+  await grant(null)
+  const large = at('plugins', 'large.bin')
+  writeFileSync(large, '')
+  truncateSync(large, 256 * 1024 * 1024)
+  const download = await fetch(url('/plugins/large.bin'), { headers: { authorization } })
+  let end = (): void => {}
+  const body = new ReadableStream({
+    start: (controller) => {
+      controller.enqueue(new Uint8Array(1000))
+      end = () => controller.close()
+    },
+  })
+  const sent = fetch(url('/plugins/new.jar'), {
+    method: 'PUT',
+    headers: { authorization },
+    body,
+    duplex: 'half',
+  } as never)
+  const ended = expect(sent).rejects.toThrow()
+  await eventually(
+    async () => readdirSync(at('plugins')),
+    (names) => names.some((name) => name.startsWith('.panel-upload-')),
+  )
+  await stage.panel.client.call(removeServerAccess, { params: { serverId: stage.serverId, targetUserId: eve.id } })
+  await ended
+  end()
+  await expect(download.arrayBuffer()).rejects.toThrow()
+  expect(existsSync(at('plugins', 'new.jar'))).toBe(false)
+  expect((await asEve('GET', '/stat?path=/plugins/a.jar')).code).toBe('PERMISSION_DENIED')
+  await grant(PATHS)
 })
 
 describe('a job', () => {

@@ -111,19 +111,18 @@ test('bytes that are other ones than the node has hashed never look like the who
   }
 })
 
-test('a newer agent is asked for a CRC-32, and has to deliver what has it', async () => {
-  const right = '9011b80c' // of CONTENT
-  for (const [crc32, status] of [
-    [right, 200],
-    ['00000000', 502],
+test('a newer agent is asked how much it has delivered, and all of it has to arrive', async () => {
+  for (const [bytes, status] of [
+    [CONTENT.length, 200],
+    [CONTENT.length + 1, 502],
   ] as const) {
-    const { node, peer, read } = await enter(['files-crc32@1'])
+    const { node, peer, read } = await enter(['files-bytes@1'])
     const answer = read()
     ;(await asked(peer, 'files.stat')).reply(statOf)
     const { ticket, reply } = await asked(peer, 'files.send')
-    expect(peer.of('request').at(-1)?.request).toMatchObject({ op: 'files.send', crc32: true })
+    expect(peer.of('request').at(-1)?.request).toMatchObject({ op: 'files.send', count: true })
     await bulk('PUT', ticket, node).catch(() => undefined) // it may be cut off with the reader
-    reply({ crc32 })
+    reply({ bytes })
     expect((await answer).status).toBe(status)
   }
 })

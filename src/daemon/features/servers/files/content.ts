@@ -51,10 +51,10 @@ export async function readServerFile(
     modifiedMs,
     read: (range) => {
       const { offset, length } = range ?? { offset: 0, length: size }
-      const crc32 = gateway.can(nodeId, 'files-crc32@1')
-      const check = crc32 ? 'crc32' : 'sha256'
+      const count = gateway.can(nodeId, 'files-bytes@1')
+      const check = count ? 'bytes' : 'sha256'
       return transfers.from(nodeId, { length, signal, check }, (ticket, options) =>
-        gateway.request(nodeId, sendFile, { serverId, path, etag, offset, length, ticket, crc32 }, options),
+        gateway.request(nodeId, sendFile, { serverId, path, etag, offset, length, ticket, count }, options),
       )
     },
   }
