@@ -67,10 +67,7 @@ export const MigrationOptions = z.object({
     .max(20)
     .default([]),
   /** Database hosts of the source that are asked although their addresses are private: `host` or `host:port`, as the source names them. */
-  databaseHosts: z
-    .array(z.string().trim().toLowerCase().min(1).max(260))
-    .max(20)
-    .default([]),
+  databaseHosts: z.array(z.string().trim().toLowerCase().min(1).max(260)).max(20).default([]),
   /** How long a backup of the source may take until another way is taken. */
   backupTimeoutSeconds: z.int().min(1).max(86_400).default(3600),
   /** Bytes that each target node may fetch in a second; without it as fast as they come. */
