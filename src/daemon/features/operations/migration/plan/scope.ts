@@ -1,5 +1,5 @@
 import type { MigrationOptions } from '../../../../../shared/api/migration.ts'
-import type { MigrationPhase } from '../../../../../shared/kernel/migration.ts'
+import { MigrationPhase } from '../../../../../shared/kernel/migration.ts'
 import type { SourceServer } from '../source/model.ts'
 import type { Draft } from './draft.ts'
 import type { SourceSnapshot, TargetNodeState, TargetState } from './state.ts'
@@ -65,17 +65,7 @@ export function serversInScope({ source, target, request, draft }: Planning): re
 
 /** The phases that were asked for, with those that they cannot do without; all if nobody has asked for one. */
 export function phasesOf(asked: readonly MigrationPhase[]): ReadonlySet<MigrationPhase> {
-  const all: readonly MigrationPhase[] = [
-    'locations',
-    'templates',
-    'users',
-    'servers',
-    'subusers',
-    'databases',
-    'schedules',
-    'files',
-    'backups',
-  ]
+  const all = MigrationPhase.options.filter((phase) => phase !== 'validate' && phase !== 'finish')
   if (asked.length === 0) return new Set(all)
   const found = new Set<MigrationPhase>(asked)
   // Sets grow while they are walked: what is needed is looked at too.

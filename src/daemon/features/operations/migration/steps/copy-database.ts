@@ -6,7 +6,7 @@ import { dumpElsewhere, knownDatabase, loadDatabase } from '../../../servers/dat
 import type { DumpFacts } from '../../../servers/databases/dump.ts'
 import { HostFailure } from '../../../servers/databases/host-failure.ts'
 import { findMapped } from '../map.ts'
-import { COPIED_DATABASE } from './import-database.ts'
+import { COPIED_DATABASE, passwordAtSource } from './import-database.ts'
 import { wasStarted } from './place-files.ts'
 import { type StepContext, StepDelay, StepRefusal, stepAction } from './step.ts'
 
@@ -112,7 +112,7 @@ function facts(): DumpFacts {
 
 /** By what it is reached, with the password as the source shows it now. The source names any host: only some of them are asked. */
 async function addressOf(
-  { source: open, options, sourceHost, signal }: StepContext,
+  context: StepContext,
   {
     serverSourceId,
     source,
@@ -126,12 +126,8 @@ async function addressOf(
     }
   },
 ): Promise<Address> {
-  const from = await open()
-  const server = await from.server(serverSourceId, signal)
-  if (server === undefined) throw new StepRefusal('SOURCE_CHANGED', 'The server is gone from the source')
-  const password = (await from.databases(server, signal)).items.find(({ id }) => id === source.id)?.password ?? null
-  if (password === null)
-    throw new StepRefusal('SOURCE_RIGHTS_MISSING', 'The keys of the source do not show its password')
+  const { options, sourceHost } = context
+  const password = await passwordAtSource(context, { serverSourceId, databaseId: source.id })
   const { name, username } = source
   const { host, port } = source.host
   const names = [host.toLowerCase(), `${host}:${port}`.toLowerCase()]

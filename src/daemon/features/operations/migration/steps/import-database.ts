@@ -34,7 +34,7 @@ export const importDatabase = stepAction({
     op: z.enum(['create', 'update']),
   }),
   run: async (context, { serverSourceId, source, copies, op }) => {
-    const { deps, principal, sourceFp, sourceId, targetId, source: open, signal } = context
+    const { deps, principal, sourceFp, sourceId, targetId } = context
     const before = await findMapped(deps.db.read, { sourceFp, sourceType: 'database', sourceId })
     if (before?.targetType === COPIED_DATABASE && op === 'update') {
       // Its name, user and password here are its own.
@@ -46,13 +46,7 @@ export const importDatabase = stepAction({
       const target = { type: COPIED_DATABASE, id, created: true, contentHash: contentHash(source) }
       return () => Promise.resolve({ kind: 'done', target })
     }
-    const from = await open()
-    const server = await from.server(serverSourceId, signal)
-    if (server === undefined) throw new StepRefusal('SOURCE_CHANGED', 'The server is gone from the source')
-    const found = (await from.databases(server, signal)).items.find(({ id }) => id === source.id)
-    const password = found?.password ?? null
-    if (password === null)
-      throw new StepRefusal('SOURCE_RIGHTS_MISSING', 'The keys of the source do not show its password')
+    const password = await passwordAtSource(context, { serverSourceId, databaseId: source.id })
     return async (tx) => {
       const mapped = await findMapped(tx.q, { sourceFp, sourceType: 'server', sourceId: serverSourceId })
       if (mapped === undefined) throw new StepRefusal('CONFLICT', 'Its server has not been imported')
@@ -109,6 +103,20 @@ export const importDatabase = stepAction({
     }
   },
 })
+
+/** The password of a database as the source shows it now. */
+export async function passwordAtSource(
+  { source: open, signal }: StepContext,
+  { serverSourceId, databaseId }: { readonly serverSourceId: string; readonly databaseId: string },
+): Promise<string> {
+  const from = await open()
+  const server = await from.server(serverSourceId, signal)
+  if (server === undefined) throw new StepRefusal('SOURCE_CHANGED', 'The server is gone from the source')
+  const password = (await from.databases(server, signal)).items.find(({ id }) => id === databaseId)?.password ?? null
+  if (password === null)
+    throw new StepRefusal('SOURCE_RIGHTS_MISSING', 'The keys of the source do not show its password')
+  return password
+}
 
 /** A database here by a name like that of the source, made once however often that is tried; answers its id. */
 async function madeAnew(
