@@ -49,19 +49,24 @@ export async function fileFacts(root: string, path: string): Promise<FileFacts |
   return await withPlace(root, path, (place) => factsAt(place))
 }
 
-/** The bytes of an open file; throws CONFLICT_STATE when it has changed or ended meanwhile. The caller closes it. */
+/**
+ * The bytes of an open file; throws CONFLICT_STATE when it has changed or ended meanwhile. The caller closes it. Two pieces of memory are used in
+ * turn: each stays as it is until the next but one is asked for.
+ */
 export async function* readRange(
   { handle, written }: OpenFile,
   { offset, length }: { readonly offset: number; readonly length: number },
 ): AsyncGenerator<Uint8Array> {
   let at = offset
   const end = offset + length
+  const size = Math.min(PIECE_BYTES, length)
+  let [piece, other] = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)]
   while (at < end) {
-    const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, end - at))
-    const { bytesRead } = await handle.read(piece, 0, piece.length, at)
+    const { bytesRead } = await handle.read(piece, 0, Math.min(piece.length, end - at), at)
     if (bytesRead === 0) throw changed()
     at += bytesRead
     yield piece.subarray(0, bytesRead)
+    ;[piece, other] = [other, piece]
   }
   if (writtenOf(await handle.stat({ bigint: true })) !== written) throw changed()
 }
