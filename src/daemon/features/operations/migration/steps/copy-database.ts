@@ -11,7 +11,7 @@ import { wasStarted } from './place-files.ts'
 import { type StepContext, StepDelay, StepRefusal, stepAction } from './step.ts'
 
 /** What a database holds, in the map: its own thing, since a record may stay the same while rows change. */
-const CONTENT = 'database_content'
+export const DATABASE_CONTENT = 'database_content'
 
 /**
  * Copies what a database of the source holds into the one that was made for it: read over the connection that games use, by the name and
@@ -46,7 +46,9 @@ export const copyDatabase = stepAction({
     ) {
       throw new StepRefusal('CONFLICT', 'It is the database of the source itself', { isRetryable: false })
     }
-    const before = await findMapped(db.read, { sourceFp, sourceType: CONTENT, sourceId })
+    const known = await findMapped(db.read, { sourceFp, sourceType: DATABASE_CONTENT, sourceId })
+    // One that was deleted here and made anew holds nothing yet.
+    const before = known?.targetId === target.row.id ? known : undefined
     if (before !== undefined) {
       if ((await hashOf(dump(context, address, facts()))) === before.contentHash) {
         return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
