@@ -89,7 +89,7 @@ describe('the commands of databases', { timeout: 60_000 }, () => {
       return id
     }
     for (const name of ['one', 'two', 'three']) await recorded(name)
-    expect(await ok(['databases', 'list', server])).toMatch(/MANAGED[^]*one.* no /)
+    expect(await ok(['databases', 'list', server])).toMatch(/MANAGED[\s\S]*one.* no /)
     expect(await refused(7, ['databases', 'rotate', server, 'one'])).toMatchObject({
       stderr: expect.stringContaining('does not manage'),
     })

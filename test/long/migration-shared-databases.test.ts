@@ -8,17 +8,20 @@ import {
   rotateServerDatabase,
   type ServerDatabase,
 } from '../../src/shared/api/databases.ts'
-import { cancelMigration } from '../../src/shared/api/migration.ts'
+import { cancelMigration, type MigrationDetail } from '../../src/shared/api/migration.ts'
 import { deleteServer, type Server } from '../../src/shared/api/servers.ts'
 import type { MigrationId } from '../../src/shared/kernel/ids.ts'
-import { addHost, until } from '../daemon/databases/stage.ts'
-import { failedSteps, MigrationStage } from '../daemon/migration/migration-stage.ts'
+import { addHost } from '../daemon/databases/stage.ts'
+import { failedSteps, MigrationStage, type StartBody } from '../daemon/migration/migration-stage.ts'
 import { refusal } from '../daemon/place-panel.ts'
+import { eventually } from '../daemon/webhooks/receiver.ts'
 import { betweenLooks } from '../looks.ts'
 import { NO_MARIADB, startMariadb, type TestMariadb } from '../mariadb.ts'
 
 const PASSWORD = 'Of-the-source-1'
-const SERVERS = 4
+const SERVERS = 3
+/** For a whole migration, on a machine that is busy with others. */
+const PATIENCE_MS = 240_000
 
 describe.skipIf(NO_MARIADB !== undefined)(`databases of the source${NO_MARIADB ? `: ${NO_MARIADB}` : ''}`, () => {
   let mariadb: TestMariadb
@@ -54,13 +57,15 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases of the source${NO_MARIADB ?
     await mariadb.close()
   }, 60_000)
 
+  const moved = async (more: StartBody = {}): Promise<MigrationDetail> =>
+    stage.in(await stage.start(more), ['completed', 'failed', 'cancelled'], PATIENCE_MS)
   const schemas = async (): Promise<unknown[]> =>
     (
       await mariadb.ask(
         "SELECT schema_name AS name FROM information_schema.schemata WHERE schema_name NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys') ORDER BY 1",
       )
     ).map(({ name }) => name)
-  const OF_THE_SOURCE = ['s1_main', 's2_main', 's3_main', 's4_main']
+  const OF_THE_SOURCE = ['s1_main', 's2_main', 's3_main']
   /** The source's game servers still get in, and find what they have written. */
   const serves = async (id: number): Promise<boolean> => {
     try {
@@ -88,7 +93,7 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases of the source${NO_MARIADB ?
     for (const start = performance.now(); ; await betweenLooks(start)) {
       const { steps, ...job } = await stage.get(jobId)
       if (steps.some((step) => step.action === action && step.status === status)) return
-      if (!['pending', 'validating', 'running'].includes(job.status) || performance.now() > start + 60_000) {
+      if (!['pending', 'validating', 'running'].includes(job.status) || performance.now() > start + PATIENCE_MS) {
         const open = steps.map((step) => `${step.action} ${step.status} ${step.error ?? ''}`)
         throw new Error(`it is ${job.status} (${job.error ?? ''}): ${open.join('\n')}`)
       }
@@ -96,7 +101,7 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases of the source${NO_MARIADB ?
   }
   const rolledBack = async (jobId: MigrationId) => {
     await stage.panel.client.call(cancelMigration, { params: { jobId }, body: { rollback: true } })
-    const job = await stage.in(jobId, ['cancelled'])
+    const job = await stage.in(jobId, ['cancelled'], PATIENCE_MS)
     await stage.source.setFaults({ delayMs: 0 })
     const undone = job.steps.filter(({ action }) => action.startsWith('rollback_'))
     expect(undone.filter(({ status }) => status === 'failed' || status === 'pending')).toEqual([])
@@ -109,7 +114,7 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases of the source${NO_MARIADB ?
 
   it('that are recorded are shown so, and forgotten when they or their servers are deleted', async () => {
     const { client } = stage.panel
-    const job = await stage.moved()
+    const job = await moved()
     expect(failedSteps(job)).toEqual([])
     expect(job.report?.totals['database']).toMatchObject({ read: SERVERS, created: SERVERS })
     expect(job.report?.warnings.join('\n')).toContain('deleting it or its server here leaves it there')
@@ -120,18 +125,18 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases of the source${NO_MARIADB ?
     expect(await databasesOf(1)).toEqual([])
     const two = await serverOf(2)
     await client.call(deleteServer, { params: { serverId: two.id } })
-    await until('the server is gone', async () => (await stage.servers()).every(({ id }) => id !== two.id))
-    const jobs = () => stage.panel.app.core.db.read.selectFrom('serverDatabase').selectAll().execute()
-    expect((await jobs()).map(({ state }) => state)).toEqual(['ready', 'ready'])
+    await eventually('the server is gone', async () => (await stage.servers()).every(({ id }) => id !== two.id), PATIENCE_MS)
+    const rows = () => stage.panel.app.core.db.read.selectFrom('serverDatabase').selectAll().execute()
+    expect((await rows()).map(({ state }) => state)).toEqual(['ready'])
     expect(await schemas()).toEqual(OF_THE_SOURCE)
     for (let id = 1; id <= SERVERS; id++) expect(await serves(id)).toBe(true)
     const [deleted] = await client.call(listAuditLogs, { query: { action: 'server.delete' } })
     expect(deleted?.details).toMatchObject({ databasesLeft: ['s2_main'] })
 
     // The next run brings both back.
-    expect(failedSteps(await stage.moved())).toEqual([])
+    expect(failedSteps(await moved())).toEqual([])
     for (let id = 1; id <= SERVERS; id++) expect(await databasesOf(id)).toMatchObject([{ managed: false }])
-  }, 120_000)
+  }, 600_000)
 
   it('that are recorded are changed only by force, and the panel’s own once they are adopted', async () => {
     const { client } = stage.panel
@@ -146,39 +151,35 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases of the source${NO_MARIADB ?
       ?.databases.forEach((row) => {
         row.maxConnections = 7
       })
-    expect(failedSteps(await stage.moved())).toEqual([])
+    expect(failedSteps(await moved())).toEqual([])
     expect(await databasesOf(3)).toMatchObject([{ managed: true, password: rotated.password }])
     expect(await client.call(deleteServerDatabase, { params })).toEqual({ dropped: true })
-    expect(await schemas()).toEqual(['s1_main', 's2_main', 's4_main'])
-    expect(await client.call(deleteServerDatabase, { params: await paramsOf(4), query: { drop: 'true' } })).toEqual({
-      dropped: true,
-    })
     expect(await schemas()).toEqual(['s1_main', 's2_main'])
     for (const id of [1, 2]) expect(await serves(id)).toBe(true)
-  }, 120_000)
+  }, 600_000)
 
   it('survive a rollback of the run that has recorded them', async () => {
     const { client } = stage.panel
     for (const { id: serverId } of await stage.servers()) await client.call(deleteServer, { params: { serverId } })
-    await until('all servers are gone', async () => (await stage.servers()).length === 0)
+    await eventually('all servers are gone', async () => (await stage.servers()).length === 0, PATIENCE_MS)
     await stage.source.setFaults({ delayMs: 100 })
     const server = stage.source.world.servers[0]
     const jobId = await stage.start({
       scope: 'server',
       nodeMappings: {},
-      serverMappings: { [server?.uuid ?? '']: stage.panel.nodeId },
+      serverMappings: { [String(server?.id)]: stage.panel.nodeId },
     })
     await reached(jobId, 'import_database', 'completed')
     await rolledBack(jobId)
     expect(await stage.servers()).toEqual([])
     expect(await schemas()).toEqual(['s1_main', 's2_main'])
     expect(await serves(1)).toBe(true)
-  }, 120_000)
+  }, 600_000)
 
   it('that were copied go with a rollback, also where the server was there before', async () => {
     const { client, nodeId } = stage.panel
     const server = stage.source.world.servers[0]
-    const scope = { scope: 'server', nodeMappings: {}, serverMappings: { [server?.uuid ?? '']: nodeId } }
+    const scope = { scope: 'server', nodeMappings: {}, serverMappings: { [String(server?.id)]: nodeId } }
     const begun = async () => {
       await stage.source.setFaults({ delayMs: 100 })
       const jobId = await stage.start({ ...scope, options: copies() })
@@ -188,25 +189,25 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases of the source${NO_MARIADB ?
     }
     // Both come in one run.
     await rolledBack(await begun())
-    await until('the copy is gone', async () => (await schemas()).length === 2)
+    await eventually('the copy is gone', async () => (await schemas()).length === 2, PATIENCE_MS)
     expect(await stage.servers()).toEqual([])
 
     // The server has come before.
     const skip = { conflicts: { database: 'skip', port: 'remap' } }
-    expect(failedSteps(await stage.moved({ ...scope, options: skip }))).toEqual([])
+    expect(failedSteps(await moved({ ...scope, options: skip }))).toEqual([])
     const undone = await rolledBack(await begun())
     expect(undone.map(({ action, status }) => `${action} ${status}`)).toContain('rollback_database completed')
-    await until('the copy is gone', async () => (await schemas()).length === 2)
+    await eventually('the copy is gone', async () => (await schemas()).length === 2, PATIENCE_MS)
     expect(await databasesOf(1)).toEqual([])
     expect(await stage.servers()).toHaveLength(1)
 
     // A copy that was deleted here is made again, with what it holds.
-    expect(failedSteps(await stage.moved({ ...scope, options: copies() }))).toEqual([])
+    expect(failedSteps(await moved({ ...scope, options: copies() }))).toEqual([])
     expect(await databasesOf(1)).toMatchObject([{ managed: true }])
     expect(await client.call(deleteServerDatabase, { params: await paramsOf(1) })).toEqual({ dropped: true })
-    expect(failedSteps(await stage.moved({ ...scope, options: copies() }))).toEqual([])
+    expect(failedSteps(await moved({ ...scope, options: copies() }))).toEqual([])
     const [again] = await databasesOf(1)
     expect(await mariadb.ask(`SELECT id FROM ${again?.name}.homes`)).toEqual([{ id: 1 }])
     expect(await serves(1)).toBe(true)
-  }, 180_000)
+  }, 900_000)
 })

@@ -113,7 +113,8 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases on a real MariaDB${NO_MARIA
     const removals = await client.call(listAuditLogs, { query: { action: 'server.delete' } })
     expect(removals[0]?.details).toMatchObject({ databasesLeft: ['goes'] })
     // Their users get in by the same passwords, and nothing is left to be done on the host.
-    for (const { made } of [forgotten, goes]) expect((await (await signIn(made)).query('SELECT 1 FROM homes'))[0]).toEqual([])
+    for (const { made } of [forgotten, goes])
+      expect((await (await signIn(made)).query('SELECT 1 FROM homes'))[0]).toEqual([])
     expect(await hostNow(panel, host.id)).toMatchObject({ databaseCount: 2, leftoverCount: 0 })
 
     const drop = { params: dropped.params, query: { drop: 'true' as const } }

@@ -63,7 +63,8 @@ export const deleteDatabase: Action = async (run) => {
     const query = drop ? { drop: 'true' } : {}
     const { dropped } = await call(run, api.deleteServerDatabase, { params, query })
     if (run.out.machine) await run.out.value({ id: params.databaseId, deleted: true, dropped })
-    else run.notice(dropped ? `deleted ${name}` : `forgot ${name}, which stays on its host: the panel does not manage it`)
+    else
+      run.notice(dropped ? `deleted ${name}` : `forgot ${name}, which stays on its host: the panel does not manage it`)
   })
 }
 
