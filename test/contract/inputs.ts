@@ -458,7 +458,7 @@ export const VALID: Readonly<Record<string, Make>> = {
     otherBody: {},
   }),
   'databases.delete': async (world) => ({ params: await database(world) }),
-  'databases.rotate': async (world) => ({ params: await database(world) }),
+  'databases.rotate': async (world) => ({ params: await database(world), body: {}, otherBody: { force: true } }),
   'jobs.cancel': async (world) => ({ params: { jobId: await waitingJob(world) } }),
   'jobs.get': async (world) => ({ params: { jobId: await waitingJob(world) } }),
   'jobs.pause': async (world) => ({ params: { jobId: await waitingJob(world) } }),

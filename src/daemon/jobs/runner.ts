@@ -169,7 +169,7 @@ export class Runner {
 
   /**
    * Puts due times right that a wall clock has written which was ahead and has been set back since, also before the start. What was written
-   * tells it: nobody may have looked at the clock while it was ahead.
+   * says so: nobody may have looked at the clock while it was ahead.
    */
   async #followClock(): Promise<void> {
     const { clock, db, log } = this.#deps
