@@ -1,5 +1,6 @@
 /** The commands that test/cli/database-commands.test.ts runs: they need a database host. */
 export const DATABASE_COMMANDS: readonly string[] = [
+  'databases adopt',
   'databases create',
   'databases delete',
   'databases list',

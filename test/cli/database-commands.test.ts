@@ -78,6 +78,30 @@ describe('the commands of databases', { timeout: 60_000 }, () => {
     await ok(['db-hosts', 'delete', 'elephant', '--yes'])
   })
 
+  it('databases that the panel does not manage: shown so, forgotten, adopted, dropped on demand', async () => {
+    const place = ['--engine', 'postgresql', '--host', '127.0.0.1', '--port', String(peer.port), '--user', 'panel']
+    await json(['db-hosts', 'create', '--name', 'shared', ...place, '--password-stdin'], { input: 'secret\n' })
+    const recorded = async (name: string) => {
+      const { id } = await json(['databases', 'create', server, '--host', 'shared', '--name', name])
+      await panel.app.core.db.write(async (tx) => {
+        await tx.q.updateTable('serverDatabase').set({ managed: 0 }).where('id', '=', id).execute()
+      })
+      return id
+    }
+    for (const name of ['one', 'two', 'three']) await recorded(name)
+    expect(await ok(['databases', 'list', server])).toMatch(/MANAGED[\s\S]*one.* no /)
+    expect(await refused(7, ['databases', 'rotate', server, 'one'])).toMatchObject({
+      stderr: expect.stringContaining('does not manage'),
+    })
+    await json(['databases', 'rotate', server, 'one', '--force'])
+    const gone = ['databases', 'delete', server]
+    expect(await ok([...gone, 'one', '--confirm', 'one'])).toBe('')
+    expect(await json([...gone, 'two', '--confirm', 'two', '--drop'])).toMatchObject({ deleted: true, dropped: true })
+    expect(await json(['databases', 'adopt', server, 'three', '--yes'])).toMatchObject({ managed: true })
+    expect(await json([...gone, 'three', '--confirm', 'three'])).toMatchObject({ dropped: true })
+    await ok(['db-hosts', 'delete', 'shared', '--yes'])
+  })
+
   it('leave none out', () => {
     expect(walk.left()).toEqual([])
   })

@@ -6,9 +6,12 @@ import { lineOf } from '../../src/cli/commands/migration/progress-lines.ts'
 import { markdownReport, textReport } from '../../src/cli/commands/migration/report-text.ts'
 import { optionName, walk } from '../../src/cli/kit/command.ts'
 import {
+  ConflictPolicies,
   type MigrationJob,
+  MigrationOptions,
   type MigrationPlan,
   type MigrationReport,
+  MigrationScope,
   SourceKind,
 } from '../../src/shared/api/migration.ts'
 import { MigrationJobStatus, MigrationPhase, MigrationStepStatus } from '../../src/shared/kernel/migration.ts'
@@ -100,13 +103,23 @@ it('progress follows the events: what runs, what has failed, what the source wan
 })
 
 it('the choices of flags are those of the contract', () => {
-  const of = (path: string, flag: string) =>
+  const option = (path: string, flag: string) =>
     [...walk([migration])]
       .find((one) => one.path.join(' ') === `migration ${path}`)
-      ?.command.options?.find(({ flags }) => optionName(flags) === flag)?.choices
+      ?.command.options?.find(({ flags }) => optionName(flags) === flag)
+  const of = (path: string, flag: string) => option(path, flag)?.choices
+  const summaryOf = (path: string, flag: string) => option(path, flag)?.summary
   expect(of('list', 'status')).toEqual(MigrationJobStatus.options)
   expect(of('steps', 'status')).toEqual(MigrationStepStatus.options)
   expect(of('steps', 'phase')).toEqual(MigrationPhase.options)
   expect(of('start', 'phase')).toEqual(MigrationPhase.options)
   expect(of('test', 'source')).toEqual(SourceKind.options)
+  for (const path of ['plan', 'start']) {
+    expect(of(path, 'scope')).toEqual(MigrationScope.options)
+    const { transport, freeze, verify, mounts, backups, runtimes } = MigrationOptions.shape
+    const words = { transport, freeze, verify, mounts, backups }
+    for (const [flag, field] of Object.entries(words)) expect(of(path, flag), flag).toEqual(field.unwrap().options)
+    expect(of(path, 'runtime')).toEqual(runtimes.unwrap().element.options)
+    expect(summaryOf(path, 'on-conflict')).toContain(`what: ${Object.keys(ConflictPolicies.shape).join(', ')}`)
+  }
 })

@@ -79,6 +79,7 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   BACKUP_STORE_NAME_TAKEN: 'test/daemon/stores/stores.test.ts',
   DATABASE_DISABLED: 'test/daemon/databases/hosts.test.ts',
   DATABASE_LIMIT_REACHED: 'test/daemon/databases/hosts.test.ts',
+  DATABASE_NOT_MANAGED: 'test/daemon/databases/mariadb.test.ts',
   DATABASE_PROVISION_FAILED: 'test/daemon/databases/hosts.test.ts',
   JOB_ENDED: 'test/daemon/jobs/jobs.test.ts',
   JOB_NOT_CONTROLLABLE: 'test/daemon/jobs/jobs.test.ts',

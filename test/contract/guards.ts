@@ -133,6 +133,7 @@ export const GUARDS: Readonly<Record<string, string | readonly [guard: string, a
   'database_hosts.list': 'panel admin.read',
   'database_hosts.ping': 'panel admin.read',
   'database_hosts.update': ['panel admin.write', 'database_host.update'],
+  'databases.adopt': ['panel admin.write', 'database.adopt'],
   'databases.create': ['server database.create', 'database.create'],
   'databases.delete': ['server database.delete', 'database.delete'],
   'databases.get': 'server database.read',

@@ -451,13 +451,14 @@ export const VALID: Readonly<Record<string, Make>> = {
     params: { hostId: await databaseHost(world) },
     body: { name: named(world), port: 3307, tls: 'verify', maxDatabases: 7, password: 'A-third-elephant-77' },
   }),
+  'databases.adopt': async (world) => ({ params: await unmanagedDatabase(world) }),
   'databases.create': (world) => ({
     params: ofServer(world),
     body: { hostId: world.ids['hostId'], name: `shop_${world.next()}` },
     otherBody: {},
   }),
   'databases.delete': async (world) => ({ params: await database(world) }),
-  'databases.rotate': async (world) => ({ params: await database(world) }),
+  'databases.rotate': async (world) => ({ params: await database(world), body: {}, otherBody: { force: true } }),
   'jobs.cancel': async (world) => ({ params: { jobId: await waitingJob(world) } }),
   'jobs.get': async (world) => ({ params: { jobId: await waitingJob(world) } }),
   'jobs.pause': async (world) => ({ params: { jobId: await waitingJob(world) } }),
@@ -838,6 +839,16 @@ async function backupStore(world: World): Promise<string> {
 async function databaseHost(world: World): Promise<string> {
   const body = { name: named(world), ...(await databaseService()) }
   return (await world.admin.call(createDatabaseHost, { body })).id
+}
+
+/** As a migration records one that stays where it lies. */
+async function unmanagedDatabase(world: World): Promise<{ serverId: string; databaseId: string }> {
+  const params = await database(world)
+  await world.panel.app.core.db.write(async (tx) => {
+    const recorded = tx.q.updateTable('serverDatabase').set({ managed: 0 })
+    await recorded.where('id', '=', params.databaseId).execute()
+  })
+  return params
 }
 
 async function database(world: World): Promise<{ serverId: string; databaseId: string }> {

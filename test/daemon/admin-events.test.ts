@@ -55,6 +55,7 @@ const CAUSES: Readonly<Record<string, Cause>> = {
   backup_store_updated: 'backup_stores.update',
   self_backup_deleted: 'self_backups.delete',
   self_backup_updated: 'self_backups.create',
+  database_adopted: 'databases.adopt',
   database_created: 'databases.create',
   database_deleted: 'databases.delete',
   database_host_created: 'database_hosts.create',

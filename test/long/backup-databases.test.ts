@@ -77,6 +77,17 @@ describe.skipIf(NO_MARIADB !== undefined)(`a backup with a MariaDB along${NO_MAR
     expect(await rows(target.name)).toBe(before)
     const unknown = { ...restore, toServerId: other.serverId }
     expect((await stage.ask('POST', `/${backup.made.id}/restore`, unknown)).code).toBe('DATABASE_NOT_FOUND')
+    // As a migration records one that another panel goes on using.
+    await client.query("UPDATE players SET name = 'of the other panel'")
+    await stage.panel.app.core.db.write(async (tx) => {
+      await tx.q.updateTable('serverDatabase').set({ managed: 0 }).where('id', '=', made.id).execute()
+    })
+    const played = await rows()
+    expect((await stage.ask('POST', `/${backup.made.id}/restore`, restore)).code).toBe('DATABASE_NOT_MANAGED')
+    expect(await rows()).toBe(played)
+    const forced = { ...restore, forceDatabases: true }
+    expect(await stage.done('POST', `/${backup.made.id}/restore`, forced)).toMatchObject({ status: 'succeeded' })
+    expect(await rows()).toBe(before)
     await client.end()
   })
 })

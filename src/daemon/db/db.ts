@@ -46,6 +46,11 @@ export interface Db {
    * else is written before it. It must not throw for anything but the storage.
    */
   catchUp(work: (tx: Tx) => Promise<void>): void
+  /**
+   * The latest `now` that a transaction has had since this was called before. Where it is ahead of the clock, the clock was ahead
+   * when rows were stamped, and has been set back.
+   */
+  takeLatestNow(): IsoTime | undefined
   /** A consistent copy of the whole database in a new file. */
   copyTo(file: string): Promise<void>
   close(): Promise<void>
@@ -90,6 +95,7 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     health: () => health.now(),
     onHealth: (listener) => health.onChange(listener),
     catchUp: (work) => queue.catchUp(work),
+    takeLatestNow: () => queue.takeLatest(),
     copyTo: (target) => queue.alone((connection) => connection.run('VACUUM INTO ?', [target]).then(() => undefined)),
     close: async () => {
       await queue.end()

@@ -23,6 +23,7 @@ import { backupStores } from './migrations/0020-backup-stores.ts'
 import { backups } from './migrations/0021-backups.ts'
 import { schedules } from './migrations/0022-schedules.ts'
 import { migration } from './migrations/0023-migration.ts'
+import { databaseManaged } from './migrations/0024-database-managed.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -57,6 +58,7 @@ export const MIGRATIONS: readonly Migration[] = [
   backups,
   schedules,
   migration,
+  databaseManaged,
 ]
 
 /** The newest version that this program knows. */

@@ -45,6 +45,8 @@ export class WriteQueue {
   readonly #inside = new AsyncLocalStorage<true>()
   readonly #firsts = new AsyncLocalStorage<Firsts>()
   #scopes = 0
+  /** The latest stamp since it was taken. */
+  #latest: IsoTime | undefined
   #draining: Promise<void> | undefined
   #ended = false
 
@@ -104,6 +106,12 @@ export class WriteQueue {
     await this.#draining
   }
 
+  takeLatest(): IsoTime | undefined {
+    const latest = this.#latest
+    this.#latest = undefined
+    return latest
+  }
+
   async end(): Promise<void> {
     this.#ended = true
     while (this.#draining !== undefined) await this.#draining
@@ -140,6 +148,7 @@ export class WriteQueue {
   async #group(jobs: readonly Job[]): Promise<void> {
     const done: Job[] = []
     const stamp = now(this.#clock)
+    if (this.#latest === undefined || stamp > this.#latest) this.#latest = stamp
     try {
       await this.#writer.run('BEGIN IMMEDIATE')
     } catch (error) {

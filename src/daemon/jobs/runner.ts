@@ -18,7 +18,7 @@ const IN_A_ROW = 50
 const READ_AHEAD = 256
 /** So long after its back-off nobody needs to know any more that a lane had failed. */
 const FORGOTTEN_MS = 7 * 3_600_000
-/** The wall clock counts as set back when it has lost so much against the one that counts durations. */
+/** The wall clock counts as set back when rows are stamped so much ahead of it. */
 const SET_BACK_MS = 5000
 /** How long steps may take to end when the daemon stops. */
 const GRACE_MS = 8000
@@ -83,8 +83,9 @@ export class Runner {
   readonly #ahead = new Map<string, rows.Lane[]>()
   #woken = new AbortController()
   #loops: Promise<void> | undefined
-  /** The wall clock less the one that counts durations, when due times were last right. */
-  #aheadMs: number | undefined
+  /** The latest stamp of a row since due times were last put right; `undefined`: there is none, or nobody has looked yet. */
+  #latest: IsoTime | undefined
+  #hasLooked = false
 
   constructor(deps: RunnerDeps) {
     this.#deps = deps
@@ -166,20 +167,25 @@ export class Runner {
     }
   }
 
-  /** Puts due times right that a wall clock has written which was ahead and has been set back since, also before the start. */
+  /**
+   * Puts due times right that a wall clock has written which was ahead and has been set back since, also before the start. What was written
+   * says so: nobody may have looked at the clock while it was ahead.
+   */
   async #followClock(): Promise<void> {
     const { clock, db, log } = this.#deps
-    const aheadMs = clock.nowMs() - clock.monotonicMs()
-    if (this.#aheadMs === undefined || aheadMs < this.#aheadMs - SET_BACK_MS) {
-      let changed = 0
-      for (let isDone = false; !isDone; ) {
-        const batch = await db.write(rows.pullBack)
-        changed += batch.changed
-        isDone = batch.isDone
-      }
-      if (changed > 0) log.warn({ jobs: changed }, 'clock was set back, rescheduled waiting jobs')
+    const taken = db.takeLatestNow()
+    if (taken !== undefined && (this.#latest === undefined || taken > this.#latest)) this.#latest = taken
+    const isSetBack = this.#latest !== undefined && Date.parse(this.#latest) > clock.nowMs() + SET_BACK_MS
+    if (this.#hasLooked && !isSetBack) return
+    let changed = 0
+    for (let isDone = false; !isDone; ) {
+      const batch = await db.write(rows.pullBack)
+      changed += batch.changed
+      isDone = batch.isDone
     }
-    this.#aheadMs = aheadMs
+    if (changed > 0) log.warn({ jobs: changed }, 'clock was set back, rescheduled waiting jobs')
+    this.#hasLooked = true
+    this.#latest = undefined
   }
 
   /** Begins with every lane that has something due, and answers how long there is nothing else to begin with. */

@@ -231,6 +231,8 @@ export const restoreBackup = defineEndpoint({
       files: z.boolean().default(true),
       databases: z.boolean().default(false),
       databaseMap: z.record(z.string().max(64), DatabaseId).optional(),
+      /** Also into databases that the panel does not manage: what the panel that they come from has in them is replaced. */
+      forceDatabases: z.boolean().default(false),
       /** The opposite of `keepOthers`, by the name that other panels have. */
       truncate: z.boolean().optional(),
     })
@@ -246,6 +248,7 @@ export const restoreBackup = defineEndpoint({
     'BACKUP_DISABLED',
     'BACKUP_QUOTA_EXCEEDED',
     'DATABASE_NOT_FOUND',
+    'DATABASE_NOT_MANAGED',
     'CONFLICT',
     ...nodeErrors,
   ],

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
 import { DatabaseHostId, DatabaseId, ServerId } from '../kernel/ids.ts'
-import { pageQuery } from '../kernel/page.ts'
+import { pageQuery, QueryBoolean } from '../kernel/page.ts'
 import { IsoTime } from '../kernel/time.ts'
 import { DatabaseEngine } from './database-hosts.ts'
 
@@ -22,6 +22,11 @@ export const ServerDatabase = z.object({
   hostName: z.string(),
   /** `rotating`, `deleting`: the host was away in the middle of that; the panel goes on by itself. */
   state: z.enum(['ready', 'rotating', 'deleting']),
+  /**
+   * Whether it is this panel's own. `false`: a migration has recorded it where it lies, and the panel that it comes from goes on using it.
+   * Deleting it or its server here leaves it there then, and nothing else changes it unless that is asked for.
+   */
+  managed: z.boolean(),
   createdAt: IsoTime,
 })
 export type ServerDatabase = z.infer<typeof ServerDatabase>
@@ -125,20 +130,39 @@ export const rotateServerDatabase = defineEndpoint({
   path: '/api/servers/:serverId/databases/:databaseId/rotate',
   access: { server: ['database.rotate'] },
   params: one,
+  /** `force`: also of one that the panel does not manage, which whoever else uses it does not get into any more. */
+  body: z.object({ force: z.boolean().default(false) }).prefault({}),
   response: ServerDatabase,
-  errors: changeErrors,
+  errors: [...changeErrors, 'DATABASE_NOT_MANAGED'],
   audit: { action: 'database.rotate' },
 })
 
 export const deleteServerDatabase = defineEndpoint({
   id: 'databases.delete',
   tag: 'Servers',
-  summary: 'Delete a database of a server with all its data; on a host that is away, as soon as it is back',
+  summary:
+    'Delete a database of a server with all its data; on a host that is away, as soon as it is back. One that the panel does not manage is only forgotten',
   method: 'DELETE',
   path: '/api/servers/:serverId/databases/:databaseId',
   access: { server: ['database.delete'] },
   params: one,
-  response: NoData,
-  errors: changeErrors,
+  /** `drop`: from its host also where the panel does not manage it; that takes admin.write as well. */
+  query: z.object({ drop: QueryBoolean.optional() }),
+  /** `dropped`: it is gone from its host with all its data; `false`: it was forgotten here, and nothing was changed there. */
+  response: z.object({ dropped: z.boolean() }),
+  errors: [...changeErrors, 'PERMISSION_DENIED'],
   audit: { action: 'database.delete' },
+})
+
+export const adoptServerDatabase = defineEndpoint({
+  id: 'databases.adopt',
+  tag: 'Servers',
+  summary: 'Take over a database that a migration has recorded: from then on the panel manages it as its own',
+  method: 'POST',
+  path: '/api/servers/:serverId/databases/:databaseId/adopt',
+  access: { panel: 'admin.write' },
+  params: one,
+  response: ServerDatabase,
+  errors: ['SERVER_NOT_FOUND', 'DATABASE_NOT_FOUND'],
+  audit: { action: 'database.adopt' },
 })

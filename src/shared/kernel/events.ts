@@ -347,7 +347,14 @@ export const EVENTS = {
   database_host_updated: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), updatedBy: who }),
   database_host_deleted: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), deletedBy: who }),
   database_created: kind('server.read', true, { databaseId: z.string(), databaseName: z.string(), createdBy: who }),
-  database_deleted: kind('server.read', true, { databaseId: z.string(), databaseName: z.string(), deletedBy: who }),
+  /** `dropped` false: it was forgotten here, and is still on its host. */
+  database_deleted: kind('server.read', true, {
+    databaseId: z.string(),
+    databaseName: z.string(),
+    deletedBy: who,
+    dropped: z.boolean().optional(),
+  }),
+  database_adopted: kind('server.read', true, { databaseId: z.string(), databaseName: z.string(), adoptedBy: who }),
   database_password_rotated: kind('server.read', true, {
     databaseId: z.string(),
     databaseName: z.string(),

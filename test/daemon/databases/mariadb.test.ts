@@ -1,7 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { listAuditLogs } from '../../../src/shared/api/admin.ts'
+import { createApiKey } from '../../../src/shared/api/api-keys.ts'
 import { deleteDatabaseHost, pingDatabaseHost, updateDatabaseHost } from '../../../src/shared/api/database-hosts.ts'
-import { deleteServerDatabase, getServerDatabase, rotateServerDatabase } from '../../../src/shared/api/databases.ts'
+import {
+  adoptServerDatabase,
+  deleteServerDatabase,
+  getServerDatabase,
+  rotateServerDatabase,
+} from '../../../src/shared/api/databases.ts'
 import { deleteServer } from '../../../src/shared/api/servers.ts'
+import type { ServerId } from '../../../src/shared/kernel/ids.ts'
 import { NO_MARIADB, startMariadb, type TestMariadb } from '../../mariadb.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { startSqlCable } from '../../sql-cable.ts'
@@ -73,6 +81,60 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases on a real MariaDB${NO_MARIA
     expect(await ours()).toEqual(['wordpress'])
     await mariadb.ask('DROP DATABASE wordpress')
     await panel.client.call(deleteDatabaseHost, { params: { hostId: host.id } })
+  })
+
+  it('that it does not manage are forgotten with their servers, and dropped or changed only where that is asked for', async () => {
+    const { client } = panel
+    const host = await addHost(panel, mariadb, { engine })
+    const permissions = ['database.read', 'database.delete']
+    const member = panel.as((await client.call(createApiKey, { body: { name: 'member', permissions } })).key)
+    const recorded = async (serverId: ServerId, name: string) => {
+      const made = await addDatabase(panel, serverId, { hostId: host.id, name })
+      await (await signIn(made)).query('CREATE TABLE homes (id int)')
+      await panel.app.core.db.write(async (tx) => {
+        await tx.q.updateTable('serverDatabase').set({ managed: 0 }).where('id', '=', made.id).execute()
+      })
+      return { made, params: { serverId, databaseId: made.id } }
+    }
+    const [one, two] = [await addServer(panel), await addServer(panel)]
+    const forgotten = await recorded(one, 'forgotten')
+    const goes = await recorded(two, 'goes')
+    const dropped = await recorded(one, 'dropped')
+    const adopted = await recorded(one, 'adopted')
+
+    expect(await client.call(getServerDatabase, { params: forgotten.params })).toMatchObject({ managed: false })
+    expect(await refusal(client.call(rotateServerDatabase, { params: forgotten.params }))).toMatchObject({
+      code: 'DATABASE_NOT_MANAGED',
+    })
+    expect(await member.call(deleteServerDatabase, { params: forgotten.params })).toEqual({ dropped: false })
+    const rows = await client.call(listAuditLogs, { query: { action: 'database.delete' } })
+    expect(rows[0]?.details).toMatchObject({ name: 'forgotten', dropped: false })
+    await client.call(deleteServer, { params: { serverId: two }, query: { force: 'true' } })
+    const removals = await client.call(listAuditLogs, { query: { action: 'server.delete' } })
+    expect(removals[0]?.details).toMatchObject({ databasesLeft: ['goes'] })
+    // Their users get in by the same passwords, and nothing is left to be done on the host.
+    for (const { made } of [forgotten, goes])
+      expect((await (await signIn(made)).query('SELECT 1 FROM homes'))[0]).toEqual([])
+    expect(await hostNow(panel, host.id)).toMatchObject({ databaseCount: 2, leftoverCount: 0 })
+
+    const drop = { params: dropped.params, query: { drop: 'true' as const } }
+    expect(await refusal(member.call(deleteServerDatabase, drop))).toMatchObject({ code: 'PERMISSION_DENIED' })
+    expect(await client.call(deleteServerDatabase, drop)).toEqual({ dropped: true })
+    const forced = await client.call(rotateServerDatabase, { params: adopted.params, body: { force: true } })
+    await (await signIn(forced)).end()
+    expect(await refusal(member.call(adoptServerDatabase, { params: adopted.params }))).toMatchObject({
+      code: 'PERMISSION_DENIED',
+    })
+    expect(await client.call(adoptServerDatabase, { params: adopted.params })).toMatchObject({ managed: true })
+    const never = { params: adopted.params, query: { drop: 'false' as const } }
+    expect(await refusal(client.call(deleteServerDatabase, never))).toMatchObject({ fields: ['query.drop'] })
+    expect(await client.call(deleteServerDatabase, { params: adopted.params })).toEqual({ dropped: true })
+    expect((await ours()).sort()).toEqual([forgotten, goes].flatMap(({ made }) => [made.name, made.username]).sort())
+    for (const { made } of [forgotten, goes]) {
+      await mariadb.ask(`DROP DATABASE ${made.name}`)
+      await mariadb.ask(`DROP USER '${made.username}'@'%'`)
+    }
+    await client.call(deleteDatabaseHost, { params: { hostId: host.id } })
   })
 
   it.each([

@@ -45,6 +45,35 @@ it('what a clock has written that was a year ahead is due as soon as it was mean
   await eventually('the second attempt', async () => (await status()) === 'succeeded')
 })
 
+it('what a clock has written that was ahead for a moment, seen by nobody, is due as soon as it was meant to be', async () => {
+  let isAhead = false
+  const quick = quickClock()
+  // Ahead for whoever looks first, and for nobody else.
+  const nowMs = (): number => {
+    const ms = quick.nowMs() + (isAhead ? YEAR_MS : 0)
+    isAhead = false
+    return ms
+  }
+  panel = await startPanel({ clock: { ...quick, nowMs }, dataDir: home })
+  const { app, client } = panel
+  const createdOf = async (id: JobId): Promise<number> => {
+    const query = app.core.db.read.selectFrom('job').select('createdAt').where('id', '=', id)
+    return Date.parse((await query.executeTakeFirstOrThrow()).createdAt)
+  }
+  registerTally(app.jobs)
+  let jobId: JobId
+  let tries = 0
+  do {
+    isAhead = true
+    jobId = await add(`moment ${tries++}`, panel)
+  } while ((await createdOf(jobId)) < Date.now() + YEAR_MS / 2 && tries < 20)
+  expect(await createdOf(jobId)).toBeGreaterThan(Date.now() + YEAR_MS / 2)
+  await eventually(
+    'the job to end',
+    async () => (await client.call(getJob, { params: { jobId } })).status === 'succeeded',
+  )
+})
+
 it('a step that does not end when it should holds up no stop, and is taken up by the next start', async () => {
   const clock = leapingClock()
   const first = await startPanel({ clock, dataDir: home })

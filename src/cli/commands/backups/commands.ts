@@ -163,6 +163,11 @@ export const backups = noun({
           repeat: true,
           fills: 'databaseMap',
         },
+        {
+          flags: '--force-databases',
+          summary: 'also into databases that the panel does not manage, which others use',
+          fills: 'forceDatabases',
+        },
         YES,
         { flags: '--confirm <name>', summary: 'the name of the server, in the place of the question' },
         ...WAIT,

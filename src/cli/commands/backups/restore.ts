@@ -52,6 +52,7 @@ async function bodyOf(run: Run): Promise<Record<string, unknown>> {
     ...(alone ? { files: false } : {}),
     ...(wantsDatabases ? { databases: true } : {}),
     ...(Object.keys(map).length === 0 ? {} : { databaseMap: map }),
+    ...(run.args.flag('force-databases') ? { forceDatabases: true } : {}),
   }
 }
 

@@ -4,7 +4,7 @@ import { SECRET_MASK } from '../../../shared/kernel/setting-values.ts'
 import type { Action } from '../../kit/command.ts'
 import { CliFailure } from '../../kit/failure.ts'
 import { column, view, wide } from '../../kit/output/view.ts'
-import { call, deleted, ignoringNotFound, subjectOf } from '../../kit/resource/actions.ts'
+import { call, ignoringNotFound, subjectOf } from '../../kit/resource/actions.ts'
 import { fieldsOf } from '../../kit/resource/fields.ts'
 import { beginsId, isAnId } from '../../kit/resource/id.ts'
 import { listAction } from '../../kit/resource/list.ts'
@@ -21,6 +21,7 @@ const VIEW = view<api.ServerDatabase>([
   column('HOST', (row) => row.hostName),
   column('ENGINE', (row) => row.engine),
   column('STATE', (row) => row.state),
+  column('MANAGED', (row) => row.managed),
   column('ID', (row) => row.id),
   wide('REMOTE', (row) => row.remote),
   wide('CREATED', (row) => ({ time: row.createdAt })),
@@ -43,15 +44,27 @@ export const createDatabase: Action = async (run) => {
 
 export const rotateDatabase: Action = async (run) => {
   const { params } = await address(run)
-  await show(run, await call(run, api.rotateServerDatabase, { params }))
+  const body = run.args.flag('force') ? { force: true } : {}
+  await show(run, await call(run, api.rotateServerDatabase, { params, body }))
+}
+
+export const adoptDatabase: Action = async (run) => {
+  const { params, name } = await address(run)
+  await run.prompt.confirm(`Take over the database ${name}, so that it goes with its server from now on?`)
+  await show(run, await call(run, api.adoptServerDatabase, { params }))
 }
 
 export const deleteDatabase: Action = async (run) => {
   await ignoringNotFound(run, async () => {
     const { params, name } = await address(run)
-    await run.prompt.confirmName(`Delete the database ${name} and all its data?`, name)
-    await call(run, api.deleteServerDatabase, { params })
-    await deleted(run, { id: params.databaseId, name })
+    const drop = run.args.flag('drop')
+    const only = drop ? ', also where the panel does not manage it' : ''
+    await run.prompt.confirmName(`Delete the database ${name} and all its data${only}?`, name)
+    const query = drop ? { drop: 'true' } : {}
+    const { dropped } = await call(run, api.deleteServerDatabase, { params, query })
+    if (run.out.machine) await run.out.value({ id: params.databaseId, deleted: true, dropped })
+    else
+      run.notice(dropped ? `deleted ${name}` : `forgot ${name}, which stays on its host: the panel does not manage it`)
   })
 }
 

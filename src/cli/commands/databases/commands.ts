@@ -1,5 +1,5 @@
 import { command, noun, type Option } from '../../kit/command.ts'
-import { field, IDEMPOTENCY, LIST, one, reference } from '../../kit/option-sets.ts'
+import { field, IDEMPOTENCY, LIST, one, reference, YES } from '../../kit/option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -56,18 +56,39 @@ export const databases = noun({
     command({
       name: 'rotate',
       summary: 'Give the user of a database a new password',
+      details:
+        'A database that the panel does not manage (MANAGED: no) keeps its password, because whoever else uses it has the old one; --force sets it all the same.',
       arguments: [one('server'), WHICH],
-      options: [SHOW, IDEMPOTENCY],
+      options: [
+        { flags: '--force', summary: 'also of a database that the panel does not manage', fills: 'force' },
+        SHOW,
+        IDEMPOTENCY,
+      ],
       examples: ['panel databases rotate demo shop --show-password'],
       endpoints: ['databases.rotate'],
       exits: [6, 7, 11, 14],
       load: async () => (await actions()).rotateDatabase,
     }),
     command({
+      name: 'adopt',
+      summary: 'Take over a database that a migration has recorded, so that the panel manages it as its own',
+      details:
+        'Only once nobody else uses it, such as the panel that the server was moved from: from then on it is dropped when it or its server is deleted here.',
+      arguments: [one('server'), WHICH],
+      options: [SHOW, YES, IDEMPOTENCY],
+      examples: ['panel databases adopt demo s1_shop', 'panel databases adopt demo s1_shop --yes'],
+      endpoints: ['databases.adopt'],
+      exits: [6],
+      load: async () => (await actions()).adoptDatabase,
+    }),
+    command({
       name: 'delete',
       summary: 'Delete a database of a server with all its data; on a host that is away, as soon as it is back',
+      details:
+        'A database that the panel does not manage (MANAGED: no) is only forgotten here and stays on its host. --drop removes it there as well; that takes admin.write.',
       arguments: [one('server'), WHICH],
       options: [
+        { flags: '--drop', summary: 'from its host also where the panel does not manage it', fills: 'drop' },
         { flags: '--confirm <name>', summary: 'the name of the database, in the place of the question' },
         { flags: '--ignore-not-found', summary: 'exit 0 when it is not there' },
       ],

@@ -1,4 +1,5 @@
-import type { Stamps } from './columns.ts'
+import type { Generated } from 'kysely'
+import type { Flag, Stamps } from './columns.ts'
 
 interface DatabaseHostTable extends Stamps {
   id: string
@@ -36,6 +37,8 @@ interface ServerDatabaseTable extends Stamps {
   /** Sealed; the password that a rotation is about to set. */
   pendingPassword: string | null
   state: DatabaseState
+  /** 0: a migration has recorded it where it lies, and whoever it comes from uses it: what stands on the host is not the panel's. */
+  managed: Generated<Flag>
   /** Who asked for the last change. */
   requestedBy: string | null
   /** Why the host has not finished the last change. */

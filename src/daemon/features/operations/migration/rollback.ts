@@ -3,6 +3,8 @@ import { stepId } from './plan/content-hash.ts'
 import type { PlannedStep } from './plan/draft.ts'
 import type { MigrationRow } from './rows.ts'
 import { insertSteps } from './rows.ts'
+import { DATABASE_CONTENT } from './steps/copy-database.ts'
+import { COPIED_DATABASE } from './steps/import-database.ts'
 
 /** What is removed first: nothing goes before what hangs on it. */
 const ORDER = ['schedule', 'access', 'database', 'server', 'user', 'template', 'nest', 'location'] as const
@@ -33,7 +35,7 @@ export async function planRollback(tx: Tx, { id: jobId, sourceFp }: MigrationRow
   const steps: PlannedStep[] = []
   for (const type of ORDER) {
     for (const { id, sourceType, sourceId, targetType, targetId } of made) {
-      if (targetType !== type) continue
+      if (removedAs({ sourceType, targetType }) !== type) continue
       // It goes with its server.
       if (servers.has(type === 'access' ? (targetId.split('/')[0] ?? '') : (serverOf.get(targetId) ?? ''))) continue
       const action = `rollback_${type}`
@@ -47,4 +49,10 @@ export async function planRollback(tx: Tx, { id: jobId, sourceFp }: MigrationRow
   }
   await insertSteps(tx, jobId, steps, Number(before.last ?? 0))
   return steps.length > 0
+}
+
+/** A copied database is removed as one; what it holds is no thing of its own then. */
+function removedAs({ sourceType, targetType }: { readonly sourceType: string; readonly targetType: string }) {
+  if (sourceType === DATABASE_CONTENT) return undefined
+  return targetType === COPIED_DATABASE ? 'database' : targetType
 }

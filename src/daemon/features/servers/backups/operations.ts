@@ -1,4 +1,5 @@
 import * as api from '../../../../shared/api/backups.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import { ACTION_GATES } from '../../../../shared/kernel/server-life.ts'
@@ -6,6 +7,7 @@ import { changes } from '../../../access/audit.ts'
 import { operationsOver, type Work } from '../../../access/operation.ts'
 import { type Holder, permitServer } from '../../../access/permit.ts'
 import type { Tx } from '../../../db/db.ts'
+import { refuseUnmanaged } from '../databases/change.ts'
 import { deniedTo, refuseDenied } from '../files/denied-files.ts'
 import { offline, refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
@@ -182,7 +184,7 @@ export const restoreBackup = operation(api.restoreBackup, async (work, { params,
   if (files && paths === null) refuseRunning(target)
   if (target.deletingAt !== null) return work.fail('SERVER_INVALID_STATE', 'The server is being deleted')
   if (files && !deps.gateway.isOnline(target.nodeId)) throw offline(target)
-  const databases = body.databases ? await databasesFor(tx, backup, target, body.databaseMap) : []
+  const databases = body.databases ? await databasesFor(tx, { backup, target, ...body }) : []
   if (!files && databases.length === 0) {
     return work.fail('CONFLICT', 'Neither files nor databases are asked for, or the backup has no databases')
   }
@@ -234,14 +236,20 @@ async function permitTarget(tx: Tx, holder: Holder, serverId: string): Promise<v
 /** Which dump goes into which database of the server: by its name, or as the caller says. */
 async function databasesFor(
   tx: Tx,
-  backup: ShownBackup,
-  target: ServerRow,
-  map: Readonly<Record<string, string>> = {},
+  {
+    backup,
+    target,
+    databaseMap: map = {},
+    forceDatabases,
+  }: Pick<Input<typeof api.restoreBackup>['body'], 'databaseMap' | 'forceDatabases'> & {
+    readonly backup: ShownBackup
+    readonly target: ServerRow
+  },
 ): Promise<{ name: string; databaseId: string }[]> {
   const rows = await tx.q
     .selectFrom('serverDatabase')
     .innerJoin('databaseHost', 'databaseHost.id', 'serverDatabase.hostId')
-    .select(['serverDatabase.id', 'serverDatabase.name', 'databaseHost.engine'])
+    .select(['serverDatabase.id', 'serverDatabase.name', 'serverDatabase.managed', 'databaseHost.engine'])
     .where('serverDatabase.serverId', '=', target.id)
     .where('serverDatabase.state', '=', 'ready')
     .execute()
@@ -265,6 +273,7 @@ async function databasesFor(
         `The dump of ${name} is of ${engine}, and ${into.name} is of ${into.engine}`,
       )
     }
+    if (!forceDatabases) refuseUnmanaged(into, 'what is written there from elsewhere would be replaced')
     return { name, databaseId: into.id }
   })
 }

@@ -37,6 +37,11 @@ export async function findShown(q: Queries, serverId: string, id: string) {
   return shown(q).where('serverDatabase.serverId', '=', serverId).where('serverDatabase.id', '=', id).executeTakeFirst()
 }
 
+/** The database with this id, of whichever server. */
+export async function findShownById(q: Queries, id: string): Promise<ShownRow | undefined> {
+  return shown(q).where('serverDatabase.id', '=', id).executeTakeFirst()
+}
+
 /** The row, whatever its state. */
 export async function findRow(q: Queries, id: string): Promise<DatabaseRow | undefined> {
   return q.selectFrom('serverDatabase').selectAll().where('id', '=', id).executeTakeFirst()

@@ -52,10 +52,12 @@ export class DatabaseWork {
   }
 
   /**
-   * A server is about to be gone: its databases are marked for removal. Called in the transaction that deletes its row; one
-   * that is being made is undone as soon as whoever makes it lets go.
+   * A server is about to be gone: its databases are marked for removal, and those that the panel does not manage are forgotten. Called in the
+   * transaction that deletes its row; one that is being made is undone as soon as whoever makes it lets go.
    */
   async beforeServerDelete(tx: Tx, serverId: string): Promise<void> {
+    const unmanaged = tx.q.deleteFrom('serverDatabase').where('serverId', '=', serverId).where('managed', '=', 0)
+    for (const { id } of await unmanaged.returning('id').execute()) await this.finished(tx, id)
     const ofServer = tx.q.updateTable('serverDatabase').where('serverId', '=', serverId)
     const undone = await ofServer
       .set({ serverId: null, updatedAt: tx.now, state: 'undoing' })

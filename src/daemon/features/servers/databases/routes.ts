@@ -7,9 +7,11 @@ import {
   type ServerDatabase,
 } from '../../../../shared/api/databases.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { grants } from '../../../../shared/kernel/permissions.ts'
 import { now } from '../../../../shared/kernel/time.ts'
 import type { Caller } from '../../../access/caller.ts'
 import { serverPermissions } from '../../../access/permit.ts'
+import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow } from '../servers/rows.ts'
@@ -18,6 +20,7 @@ import { createDatabase } from './create.ts'
 import { findShown, listShown } from './database-rows.ts'
 import type { DatabaseWork } from './database-work.ts'
 import type { DatabaseDeps } from './deps.ts'
+import { adoptServerDatabase } from './operations.ts'
 import { toDatabase } from './view.ts'
 
 /** The routes of the databases of servers. */
@@ -52,13 +55,23 @@ export function databaseRoutes(deps: DatabaseDeps & { readonly work: DatabaseWor
       const id = await createDatabase(deps, { serverId, body, principal: context.principal })
       return changed(serverId, id, callerOf(context))
     }),
-    route(rotateServerDatabase, async ({ params }, context) => {
-      await rotatePassword(deps, { ...params, principal: context.principal })
+    route(rotateServerDatabase, async ({ params, body }, context) => {
+      await rotatePassword(deps, { ...params, force: body.force, principal: context.principal })
       return changed(params.serverId, params.databaseId, callerOf(context))
     }),
-    route(deleteServerDatabase, async ({ params }, { principal }) => {
-      await removeDatabase(deps, { ...params, principal })
-      return null
+    route(deleteServerDatabase, async ({ params, query }, context) => {
+      // What its own panel may still use is not for the members of one server to remove.
+      if (query.drop === true && !grants(callerOf(context).permissions, 'admin.write')) {
+        return context.fail(
+          'PERMISSION_DENIED',
+          'To drop a database that the panel does not manage takes admin.write',
+          {
+            requiredPermissions: ['admin.write'],
+          },
+        )
+      }
+      return removeDatabase(deps, { ...params, drop: query.drop, principal: context.principal })
     }),
+    operate(adoptServerDatabase, deps),
   ]
 }

@@ -95,7 +95,7 @@ async function onward(tx: Tx, id: string): Promise<StepEnd<object> | undefined> 
 
 /** Asks the host once; a failure of the host is answered, any other is thrown. */
 async function attempt(deps: DatabaseDeps, row: DatabaseRow, how: Finishing): Promise<HostFailure | undefined> {
-  if (row.state === 'planned') return undefined // the host has not heard of it
+  if (row.state === 'planned' || isLeftAlone(row)) return undefined // the host has not heard of it, or must not
   try {
     await onHost(deps, row, how)
     return undefined
@@ -104,6 +104,11 @@ async function attempt(deps: DatabaseDeps, row: DatabaseRow, how: Finishing): Pr
     if (failure === undefined || how.signal?.aborted === true) throw error
     return failure
   }
+}
+
+/** What the panel does not manage is never removed from its host. */
+function isLeftAlone({ managed, state }: DatabaseRow): boolean {
+  return managed === 0 && state !== 'rotating'
 }
 
 /** A host's failure, and a key that is missing, which only an operator can help; `undefined` for anything else. */
@@ -147,7 +152,7 @@ async function settled(deps: DatabaseDeps, tx: Tx, row: DatabaseRow, { principal
   if (!(await forget(tx, row.id, ['creating', 'undoing', 'deleting']))) return
   if (row.state === 'deleting') {
     // The audit row of the deletion was written when it was requested.
-    const data = { ...named, deletedBy: who }
+    const data = { ...named, deletedBy: who, dropped: !isLeftAlone(row) }
     await recordChange(tx, by, { events: [{ type: 'database_deleted', ...server, data }] })
   }
 }

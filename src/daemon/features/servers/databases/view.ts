@@ -10,7 +10,7 @@ export function toDatabase(
   row: ShownRow,
   withPassword: boolean,
 ): ServerDatabase {
-  const { name, username, remote, engine, host, port, hostName, state, createdAt } = row
+  const { name, username, remote, engine, host, port, hostName, state, managed, createdAt } = row
   if (state !== 'ready' && state !== 'rotating' && state !== 'deleting') throw new Error(`${row.id} is ${state}`)
   const password = withPassword && vault.hasKey ? passwordOf({ vault, log }, row) : null
   // The columns hold ids that newId made or an import checked; the row was found by its server.
@@ -18,7 +18,8 @@ export function toDatabase(
     ServerDatabase,
     'id' | 'serverId' | 'hostId'
   >
-  return { ...ids, name, username, password, remote, engine, host, port, hostName, state, createdAt }
+  const place = { engine, host, port, hostName }
+  return { ...ids, name, username, password, remote, ...place, state, managed: managed === 1, createdAt }
 }
 
 /** Reading goes on when the key is another one: the database is shown without its password. */

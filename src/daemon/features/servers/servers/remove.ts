@@ -20,6 +20,9 @@ interface Removal {
   readonly keepFiles: boolean
 }
 
+/** So many databases that stay are named in the audit log. */
+const MOST_NAMED = 100
+
 /** What deletions need. */
 export type RemovalDeps = OrderDeps & {
   readonly bus: Bus
@@ -56,7 +59,9 @@ export async function remove({ tx, deps, userId: deletedBy }: WorkOver<RemovalDe
   const generation = await nextGeneration(tx, row, { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now })
   if (force) await endQueued(tx, deps.bus, row)
   await addCommand(tx, deps, { row, generation, op: 'delete', args: { keepFiles, deletedBy } })
-  const audit = { resourceId: row.id, details: { name: row.name, force, keepFiles } }
+  const databasesLeft = await databasesThatStay(tx, row.id)
+  const left = databasesLeft.length === 0 ? {} : { databasesLeft }
+  const audit = { resourceId: row.id, details: { name: row.name, force, keepFiles, ...left } }
   if (force) return { audit, events: [await forget(tx, deps, row, deletedBy)] }
   const desired = { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now, generation } as const
   return {
@@ -66,6 +71,19 @@ export async function remove({ tx, deps, userId: deletedBy }: WorkOver<RemovalDe
       ...stateUpdate(found, { ...found, ...desired }),
     ],
   }
+}
+
+/** Names of those that the panel does not manage, which are forgotten with the server. */
+async function databasesThatStay(tx: Tx, serverId: string): Promise<string[]> {
+  const rows = await tx.q
+    .selectFrom('serverDatabase')
+    .select('name')
+    .where('serverId', '=', serverId)
+    .where('managed', '=', 0)
+    .orderBy('name')
+    .limit(MOST_NAMED)
+    .execute()
+  return rows.map(({ name }) => name)
 }
 
 /** Orders that have not left yet end with their server: its node may never come back to hear of them. */

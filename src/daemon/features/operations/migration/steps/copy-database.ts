@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto'
-import { lookup } from 'node:dns/promises'
 import { z } from 'zod'
 import { isReachable } from '../../../../../shared/platform/public-address.ts'
 import { dumpElsewhere, knownDatabase, loadDatabase } from '../../../servers/databases/database-copy.ts'
 import type { DumpFacts } from '../../../servers/databases/dump.ts'
 import { HostFailure } from '../../../servers/databases/host-failure.ts'
 import { findMapped } from '../map.ts'
+import { addressesOf } from './host-addresses.ts'
 import { COPIED_DATABASE, passwordAtSource } from './import-database.ts'
 import { wasStarted } from './place-files.ts'
 import { type StepContext, StepDelay, StepRefusal, stepAction } from './step.ts'
 
 /** What a database holds, in the map: its own thing, since a record may stay the same while rows change. */
-const CONTENT = 'database_content'
+export const DATABASE_CONTENT = 'database_content'
 
 /**
  * Copies what a database of the source holds into the one that was made for it: read over the connection that games use, by the name and
@@ -46,7 +46,9 @@ export const copyDatabase = stepAction({
     ) {
       throw new StepRefusal('CONFLICT', 'It is the database of the source itself', { isRetryable: false })
     }
-    const before = await findMapped(db.read, { sourceFp, sourceType: CONTENT, sourceId })
+    const known = await findMapped(db.read, { sourceFp, sourceType: DATABASE_CONTENT, sourceId })
+    // One that was deleted here and made anew holds nothing yet.
+    const before = known?.targetId === target.row.id ? known : undefined
     if (before !== undefined) {
       if ((await hashOf(dump(context, address, facts()))) === before.contentHash) {
         return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
@@ -133,9 +135,9 @@ async function addressOf(
   const names = [host.toLowerCase(), `${host}:${port}`.toLowerCase()]
   // A private address of the source means another machine here, unless whoever moves it says that it does not.
   const isNamed = options.databaseHosts.some((one) => names.includes(one))
-  const found = await lookup(host, { all: true }).catch(() => [])
-  const isOwn = host.toLowerCase() === sourceHost.toLowerCase() && !found.some(({ address }) => isLoopback(address))
-  const usable = found.find(({ address }) => isNamed || isOwn || isReachable(address, []))
+  const found = await addressesOf(host)
+  const isOwn = host.toLowerCase() === sourceHost.toLowerCase() && !found.some(isLoopback)
+  const usable = found.find((address) => isNamed || isOwn || isReachable(address, []))
   if (usable === undefined) {
     const why = found.length === 0 ? 'its name is not known here' : 'its address is a private one'
     throw new StepRefusal(
@@ -143,7 +145,7 @@ async function addressOf(
       `The database host ${host}:${port} of the source is not asked: ${why}; name it by the option databaseHosts if this panel reaches it`,
     )
   }
-  return { host: usable.address, port, username, password, name }
+  return { host: usable, port, username, password, name }
 }
 
 function isLoopback(address: string): boolean {
@@ -151,7 +153,7 @@ function isLoopback(address: string): boolean {
 }
 
 async function isSameHost({ host }: Address, other: string): Promise<boolean> {
-  return (await lookup(other, { all: true }).catch(() => [])).some(({ address }) => address === host)
+  return (await addressesOf(other)).includes(host)
 }
 
 async function* dump({ signal }: StepContext, address: Address, found: DumpFacts): AsyncGenerator<Uint8Array> {

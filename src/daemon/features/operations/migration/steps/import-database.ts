@@ -4,8 +4,10 @@ import { PanelError } from '../../../../../shared/kernel/errors.ts'
 import { DatabaseHostId, newId } from '../../../../../shared/kernel/ids.ts'
 import { recordFact } from '../../../../access/operation.ts'
 import { parseJson } from '../../../../db/json.ts'
+import type { Flag } from '../../../../db/schema/columns.ts'
+import { beginDrop } from '../../../servers/databases/change.ts'
 import { createDatabase } from '../../../servers/databases/create.ts'
-import { findRow } from '../../../servers/databases/database-rows.ts'
+import { findRow, findShownById } from '../../../servers/databases/database-rows.ts'
 import { roomiestHost } from '../../../servers/databases/host-rows.ts'
 import { databasePlace } from '../../../servers/databases/secrets.ts'
 import { findMapped } from '../map.ts'
@@ -17,8 +19,8 @@ import { type StepContext, StepDelay, StepRefusal, stepAction } from './step.ts'
 export const COPIED_DATABASE = 'database_copy'
 
 /**
- * Makes a database for what is copied later, or takes over one that stays on its host: a row with its name, user and password. The password is read when the step runs and goes
- * from the source into the vault; it stands in no plan.
+ * Makes a database for what is copied later, or records one that stays on its host: a row with its name, user and password, which the panel
+ * does not manage. The password is read when the step runs and goes from the source into the vault; it stands in no plan.
  */
 export const importDatabase = stepAction({
   input: z.object({
@@ -58,14 +60,14 @@ export const importDatabase = stepAction({
       const host = hosts.find((one) => one.host.toLowerCase() === source.host.host.toLowerCase())
       if (host === undefined)
         throw new StepRefusal('ADMIN_DATABASE_HOST_NOT_FOUND', 'Its host is not a database host of this panel')
-      const target = (id: string, created: boolean) =>
-        ({
+      const target = (id: string, { created, managed }: { readonly created: boolean; readonly managed: Flag }) => {
+        const text = `it stays on ${host.host}, and the source goes on using it: deleting it or its server here leaves it there, until it is adopted (panel databases adopt)`
+        return {
           kind: 'done',
           target: { type: 'database', id, created, contentHash: contentHash(source) },
-          notes: {
-            warnings: [`it is the source's own, on ${host.host}: who deletes it or its server here deletes it there`],
-          },
-        }) as const
+          notes: { warnings: managed === 1 ? [] : [text] },
+        } as const
+      }
       const { name, username, remote } = source
       const id = op === 'update' && targetId !== null ? targetId : newId('db', deps.clock)
       const values = {
@@ -76,31 +78,44 @@ export const importDatabase = stepAction({
         updatedAt: tx.now,
       }
       if (id === targetId) {
-        await tx.q.updateTable('serverDatabase').set(values).where('id', '=', id).execute()
-        return target(id, true)
+        // What has been adopted since is the panel's own, with what was set here.
+        const recorded = tx.q.updateTable('serverDatabase').set(values).where('id', '=', id).where('managed', '=', 0)
+        const { numUpdatedRows } = await recorded.executeTakeFirstOrThrow()
+        return target(id, { created: true, managed: numUpdatedRows === 0n ? 1 : 0 })
       }
       const there = await tx.q
         .selectFrom('serverDatabase')
-        .select(['id', 'serverId'])
+        .select(['id', 'serverId', 'managed'])
         .where('hostId', '=', host.id)
         .where('name', '=', name)
         .executeTakeFirst()
       if (there !== undefined && there.serverId !== mapped.targetId) {
         throw new StepRefusal('CONFLICT', `Another server has the database ${name} on this host already`)
       }
-      if (there !== undefined) return target(there.id, false)
+      if (there !== undefined) return target(there.id, { created: false, managed: there.managed })
       await tx.q
         .insertInto('serverDatabase')
         .values({
           ...{ id, hostId: host.id, serverId: mapped.targetId, ...values, createdAt: tx.now },
-          ...{ pendingPassword: null, state: 'ready', requestedBy: null, lastError: null },
+          ...{ pendingPassword: null, state: 'ready', managed: 0, requestedBy: null, lastError: null },
         })
         .execute()
       const details = { databaseId: id, name, cause: 'migration' }
       const audit = { action: 'database.import', resource: 'server', resourceId: mapped.targetId, details }
       await recordFact(tx, { deps, principal }, { audit })
-      return target(id, true)
+      return target(id, { created: true, managed: 0 })
     }
+  },
+  abandon: async ({ deps, principal, sourceFp, sourceId, jobId, stepId }) => {
+    await deps.db.write(async (tx) => {
+      const step = await findStep(tx.q, jobId, stepId)
+      if (step == null || step.intent === null) return
+      const { databaseId } = parseJson(Intent, step.intent)
+      // What stands in the map goes with the rollback, or stays.
+      if ((await findMapped(tx.q, { sourceFp, sourceType: 'database', sourceId }))?.targetId === databaseId) return
+      const made = await findShownById(tx.q, databaseId)
+      if (made !== undefined) await beginDrop(tx, deps.databases, made, principal)
+    })
   },
 })
 

@@ -6,10 +6,14 @@ import { deleteUser } from '../../../accounts/users/deletion-operations.ts'
 import { deleteNest } from '../../../catalog/templates/nest-operations.ts'
 import { deleteTemplate } from '../../../catalog/templates/operations.ts'
 import { deleteLocation } from '../../../fleet/locations/operations.ts'
+import { beginDrop, forgetUnmanaged } from '../../../servers/databases/change.ts'
+import { findShownById } from '../../../servers/databases/database-rows.ts'
 import { deleteTask } from '../../../servers/schedules/operations.ts'
 import { remove } from '../../../servers/servers/remove.ts'
 import { unsuspend } from '../../../servers/servers/suspend.ts'
 import { call } from './call.ts'
+import { DATABASE_CONTENT } from './copy-database.ts'
+import { COPIED_DATABASE } from './import-database.ts'
 import { panelWork } from './panel-work.ts'
 import { wasStarted } from './place-files.ts'
 import { type StepContext, StepDelay, StepRefusal, type StepResult, stepAction } from './step.ts'
@@ -39,6 +43,7 @@ export const rollbackServer = stepAction({
     if (map !== undefined && (await wasStarted(context, serverId, map.createdAt))) return kept('started')
     const isThere = async (): Promise<boolean> =>
       (await db.read.selectFrom('server').select('id').where('id', '=', serverId).executeTakeFirst()) !== undefined
+    let adopted: string[] = []
     if (await isThere()) {
       await db.write(async (tx) => {
         const row = await tx.q
@@ -47,7 +52,7 @@ export const rollbackServer = stepAction({
           .where('id', '=', serverId)
           .executeTakeFirst()
         if (row === undefined || row.deletingAt !== null) return
-        await keepDatabases(tx, context, serverId)
+        adopted = await releaseRecorded(tx, serverId)
         if (row.suspendedAt !== null) await unsuspend(panelWork(tx, deps), { serverId })
         const done = await remove(panelWork(tx, deps), { serverId, force: false, keepFiles: false })
         const audit = done.audit && { ...done.audit, action: 'server.delete', resource: 'server' }
@@ -59,25 +64,42 @@ export const rollbackServer = stepAction({
       await clock.sleep(LOOK_MS, signal)
       signal.throwIfAborted()
     }
-    return (tx) => forgotten(tx, mapId)
+    const warnings = adopted.map((name) => `the database ${name} was adopted here, and stays on its host`)
+    return async (tx) => ({ ...(await forgotten(tx, mapId)), notes: { warnings } })
   },
 })
 
-/** Databases that stay on their host are the source's too: only what the panel knows of them goes. */
-async function keepDatabases(tx: Tx, { jobId }: StepContext, serverId: string): Promise<void> {
-  const adopted = tx.q
+/** A rollback drops no database that no migration has made, also none that was adopted since: answers the names of these. */
+async function releaseRecorded(tx: Tx, serverId: string): Promise<string[]> {
+  const recorded = tx.q
     .selectFrom('migrationMap')
     .select('targetId')
-    .where('jobId', '=', jobId)
+    .where('sourceType', '=', 'database')
     .where('targetType', '=', 'database')
-  await tx.q.deleteFrom('serverDatabase').where('serverId', '=', serverId).where('id', 'in', adopted).execute()
+  const released = tx.q.updateTable('serverDatabase').set({ managed: 0 }).where('serverId', '=', serverId)
+  const rows = await released.where('managed', '=', 1).where('id', 'in', recorded).returning('name').execute()
+  return rows.map(({ name }) => name)
 }
 
+/** Removes a copy from its host, unless its server was started with it, and forgets what was recorded, unless it was adopted. */
 export const rollbackDatabase = stepAction({
   input,
-  run: async (_context, { mapId, targetId }) => {
+  run: async (context, { mapId, targetId }) => {
+    const { deps, principal } = context
+    const { read } = deps.db
+    const map = await read.selectFrom('migrationMap').selectAll().where('id', '=', mapId).executeTakeFirst()
+    const row = await findShownById(read, targetId)
+    if (map !== undefined && row !== undefined) {
+      const isCopy = map.targetType === COPIED_DATABASE
+      if (!isCopy && row.managed === 1) return kept('adopted')
+      if (isCopy && (await wasStarted(context, row.serverId ?? '', map.createdAt))) return kept('started')
+    }
     return async (tx) => {
-      await tx.q.deleteFrom('serverDatabase').where('id', '=', targetId).execute()
+      const found = await findShownById(tx.q, targetId)
+      if (found?.managed === 0) await forgetUnmanaged(tx, deps.databases, found, principal)
+      else if (found !== undefined) await beginDrop(tx, deps.databases, found, principal)
+      const content = tx.q.deleteFrom('migrationMap').where('sourceType', '=', DATABASE_CONTENT)
+      await content.where('targetId', '=', targetId).execute()
       return forgotten(tx, mapId)
     }
   },
