@@ -20,7 +20,7 @@ import { resumeLater } from './resume-job.ts'
 import { retire } from './retention.ts'
 import { findShown, moveBackup, type ShownBackup, setBackup, storedBytesOf } from './rows.ts'
 import { settingsOf } from './settings.ts'
-import { ignoredOf } from './view.ts'
+import { ignoredOf, withoutDatabase } from './view.ts'
 
 const MIB = 1024 * 1024
 /** A backup whose node stays away longer is given up: the server may have changed its place, and a policy makes another one. */
@@ -254,7 +254,7 @@ async function failed(
     sizeMb: null,
     checksum: null,
     status: 'failed',
-    error: error.slice(0, 500),
+    error: withoutDatabase(error).slice(0, 500),
     ...(isCancelled ? { cancelled: true } : {}),
   } as const
   await announce(tx, deps, { type: 'backup_complete', serverId, data })
