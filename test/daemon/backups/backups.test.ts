@@ -109,8 +109,26 @@ describe('a backup', () => {
       async () => (existsSync(kept) ? readdirSync(kept, { recursive: true, withFileTypes: true }) : []),
       (left) => left.filter((entry) => entry.isFile() && !entry.name.endsWith('.lock')).length === 0,
     )
+    // Tried again it is no other one, and its job does not look done.
+    const retried = async (jobId: string) => {
+      const step = (await stage.job(jobId)).stepList.find(({ status }) => status === 'failed')
+      expect((await stage.api('POST', `/jobs/${jobId}/steps/${step?.id}/retry`)).status).toBe(200)
+      return await stage.job(jobId)
+    }
+    expect(await retried(failed.jobId ?? '')).toMatchObject({
+      status: 'failed',
+      error: expect.stringContaining('new one'),
+    })
     writeFileSync(join(server.folder, 'large'), randomBytes(900_000))
     expect(await stage.make({ compression: 'none' }, server.serverId)).toMatchObject({ status: 'completed' })
+    const [whole] = (await stage.api('GET', `${of}/backups?status=completed`)).data
+    const absent = await stage.api('POST', `${of}/backups/${whole.id}/restore`, { paths: ['nope'] })
+    expect((await stage.job(absent.data.jobId)).status).toBe('failed')
+    expect(await retried(absent.data.jobId)).toMatchObject({ status: 'failed', error: expect.stringContaining('nope') })
+    expect(await stage.get(whole.id)).toMatchObject({
+      status: 'completed',
+      error: expect.stringContaining('not restored'),
+    })
     const last = await stage.make({ compression: 'none' }, server.serverId)
     expect(last).toMatchObject({ status: 'failed' })
     await stage.api('PATCH', `${of}/backup-settings`, { backupAllocationMb: null })

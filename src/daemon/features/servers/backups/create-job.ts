@@ -71,7 +71,12 @@ export function registerCreate(jobs: Pick<Jobs, 'register'>, deps: BackupDeps): 
         prepare: async () => ({ quiesced: true }),
         run: async ({ job, signal, progress }) => {
           const backup = await findShown(deps.db.read, job.input.backupId)
-          if (backup === undefined || !isOpen(backup)) return undefined // it was made in an attempt that was cut off after its end
+          if (backup === undefined || backup.status === 'failed') {
+            // Asked for again after its end, by which all that it had left was taken away.
+            const error = 'The backup has failed, or is gone, and cannot be gone on with: make a new one'
+            return async () => ({ after: { kind: 'fail', error, code: 'BACKUP_NOT_READY' } })
+          }
+          if (!isOpen(backup)) return undefined // it was made in an attempt that was cut off after its end
           try {
             const made = await pack(deps, { job, backup, signal, progress })
             return async (tx) => {

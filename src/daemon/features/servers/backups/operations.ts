@@ -22,8 +22,8 @@ import { beginRestore, RESTORE_BACKUP, refuseRunning } from './restore-job.ts'
 import { outlivedOf } from './retention.ts'
 import { findShown, type ShownBackup, setBackup } from './rows.ts'
 import { keepSettings, settingsOf, toSettings } from './settings.ts'
-import { VERIFY_BACKUP } from './verify-job.ts'
 import { sightOf, sightOfAll } from './sight.ts'
+import { VERIFY_BACKUP } from './verify-job.ts'
 import { databasesOf, shownTo, toStarted } from './view.ts'
 
 const operation = operationsOver<BackupDeps>()
