@@ -7,6 +7,8 @@ import { AgentFailure } from '../failure.ts'
 import { codeOf, type FolderHandle } from './folder-handle.ts'
 import {
   failureOf,
+  folderDeleted,
+  isDeleted,
   isPart,
   noFile,
   noSpace,
@@ -108,7 +110,7 @@ export async function writeFile(
     upload.writing.add(key)
     const file = await openPart(place.folder, part, upload).catch((error: unknown) => {
       upload.writing.delete(key)
-      throw failureOf(error)
+      throw error
     })
     let isKept = upload.sha256 !== null
     try {
@@ -272,8 +274,9 @@ async function exchange(
 /** What is put in the place is what was written: a game may have put something else under the name of the part. */
 function rename({ folder, name }: Place, part: Buffer, written: BigIntStats): void {
   const there = folder.statOf(part)
+  if (isDeleted(folder)) throw folderDeleted()
   if (there === undefined || BigInt(there.ino) !== written.ino) {
-    throw new AgentFailure('CANCELLED', 'What was written was taken away meanwhile; send it again')
+    throw new AgentFailure('CONFLICT_STATE', 'What was written was taken away meanwhile; send it again')
   }
   try {
     renameSync(folder.pathOf(part), folder.pathOf(name))
