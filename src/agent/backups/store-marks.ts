@@ -23,7 +23,7 @@ export interface MarkedFolder {
 }
 
 /**
- * Tells a folder for backups from the empty one that its disk is mounted at: each gets a mark when it is first written to, and the agent
+ * Keeps a folder for backups apart from the empty one that its disk is mounted at: each gets a mark when it is first written to, and the agent
  * keeps in its own data which have one. Without the mark such a folder is not used: it would fill the disk of the system, and what
  * lies on its own would look lost.
  */
