@@ -86,7 +86,8 @@ export async function searchIn(
   asking: Asking,
 ): Promise<Data<typeof searchFiles>> {
   const { path, name, text, regex, ignoreCase, kind, limit, maxFileMb, maxSeconds } = query
-  if (regex && text === undefined) throw fieldError('query.regex', 'is for a text that is looked for; give text as well')
+  if (regex && text === undefined)
+    throw fieldError('query.regex', 'is for a text that is looked for; give text as well')
   if (ignoreCase && text === undefined && name === undefined) {
     throw fieldError('query.ignoreCase', 'is for a name or a text that is looked for; give name or text as well')
   }
