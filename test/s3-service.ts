@@ -21,7 +21,12 @@ const S3rver: S3rver = createRequire(import.meta.url)('s3rver')
 /** What a proxy does with one request; `undefined`: passes it on as it is. */
 export type Fault =
   /** Answers it itself, without asking the store. */
-  | { readonly kind: 'answer'; readonly status: number; readonly body?: string }
+  | {
+      readonly kind: 'answer'
+      readonly status: number
+      readonly body?: string
+      readonly headers?: Readonly<Record<string, string>>
+    }
   /** Cuts the connection: before the store hears of it, or when it has done what was asked. */
   | { readonly kind: 'cut'; readonly when: 'before' | 'after' }
   /** Cuts the answer after so many bytes of its body. */
@@ -102,7 +107,7 @@ async function pass(port: number, { incoming, answer, fault, service }: Passing)
   if (own !== undefined) {
     incoming.resume()
     await once(incoming, 'end')
-    answer.writeHead(own.status, { 'content-type': 'application/xml' }).end(own.body ?? '')
+    answer.writeHead(own.status, { 'content-type': 'application/xml', ...own.headers }).end(own.body ?? '')
     return
   }
   const { method, headers } = incoming
@@ -178,6 +183,7 @@ function uploads(incoming: IncomingMessage, { unfinished }: S3Service): Answered
 interface Answered {
   readonly status: number
   readonly body?: string
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** What a store answers to a request whose signature (AWS Signature Version 4) is not right. */

@@ -229,6 +229,7 @@ function sessionDeps(
     servers,
     bulk: createBulk(options.connect),
     backups: backupFolders(layout, options.backups),
+    backupMarksFile: layout.backupMarksFile,
     workFolder: layout.backupWorkDir,
     objectStore: objectStores(options),
     migrations,

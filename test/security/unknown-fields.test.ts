@@ -44,6 +44,25 @@ it('a body with a field that its endpoint does not know is refused by the name o
   expect(wrong).toEqual([])
 }, 60_000)
 
+/** Endpoints of files and backups, but for those that agents call. */
+const EXACT = /^(files|backups|backup_settings|backup_policies|backup_stores|stores|self_backups|sftp)\./
+
+it('a query with a field that files and backups do not know is refused by the name of the field', async () => {
+  const wrong: string[] = []
+  const exact = endpoints.filter(({ id, access }) => EXACT.test(id) && access !== 'agent')
+  expect(exact.length).toBeGreaterThan(60)
+  for (const endpoint of exact) {
+    const params = Object.fromEntries(Object.keys(endpoint.params).map((name) => [name, world.ids[name] ?? 'x']))
+    const query = { zzz: '1' }
+    const file = endpoint.accepts === 'multipart' ? { file: new Uint8Array(1) } : {}
+    const reply = await callEndpoint(panel.url, endpoint, { params, query, ...file }, { token: panel.adminToken })
+    const named = reply.json?.details?.some(({ field }) => field === 'query.zzz')
+    if (reply.status !== 400 || named !== true)
+      wrong.push(`${endpoint.id}: ${reply.status} ${reply.text.slice(0, 200)}`)
+  }
+  expect(wrong).toEqual([])
+}, 60_000)
+
 const template = { name: 'strict', startup: 'exec sh ./x.sh', allocatedMemoryMb: 64 }
 const details = (reply: Reply) => [
   reply.status,

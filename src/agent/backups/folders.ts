@@ -22,7 +22,7 @@ export function backupFolders(
     const message = `${setting}: ${path} is among the folders of servers (${serversDir}); backups lie outside of them`
     throw new AgentFailure('BAD_REQUEST', message)
   }
-  return { folder: folder ?? join(dataDir, 'backups'), named: folders }
+  return { folder: folder ?? join(dataDir, 'backups'), isOwn: folder === undefined, named: folders }
 }
 
 function liesIn(folder: string, path: string): boolean {

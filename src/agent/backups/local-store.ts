@@ -6,8 +6,8 @@ import { collectAfter } from '../../shared/platform/collect.ts'
 import { AgentFailure } from '../failure.ts'
 import { codeOf } from '../files/folder-handle.ts'
 import { cancelled } from '../files/list.ts'
-import { errorText } from '../logger.ts'
 import { syncFolder } from '../state/atomic-file.ts'
+import { folderFailure } from './folder-failure.ts'
 import { type ByteRange, damaged, noObject, OBJECT_KEY, type ObjectStore, type StoredObject } from './store.ts'
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
@@ -18,12 +18,16 @@ const PART = '.part-'
 /** A folder of this machine, which nobody but the agent writes to. It is made at the first write. */
 export class LocalStore implements ObjectStore {
   readonly #folder: string
+  readonly #ready: () => Promise<void>
 
-  constructor(folder: string) {
+  /** `ready` is asked before each call, and fails while the folder is not to be used. */
+  constructor(folder: string, ready: () => Promise<void>) {
     this.#folder = folder
+    this.#ready = ready
   }
 
   async write(key: string, content: AsyncIterable<Buffer>, signal: AbortSignal): Promise<number> {
+    await this.#ready()
     const path = this.#pathOf(key)
     const folder = dirname(path)
     const part = join(folder, `${PART}${randomBytes(8).toString('hex')}`)
@@ -48,15 +52,16 @@ export class LocalStore implements ObjectStore {
       return bytes
     } catch (error) {
       await rm(part, { force: true })
-      throw failureOf(error, 'written')
+      throw folderFailure(error, 'written')
     }
   }
 
   async *read(key: string, { offset, length, reuses = false }: ByteRange, signal: AbortSignal): AsyncGenerator<Buffer> {
+    await this.#ready()
     const file = await open(this.#pathOf(key), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch((error: unknown) => {
       const code = codeOf(error)
       if (code === 'ENOENT' || code === 'ENOTDIR') throw noObject(key)
-      throw code === 'ELOOP' || code === 'ENXIO' ? damaged(`${key} is no file`) : failureOf(error, 'read')
+      throw code === 'ELOOP' || code === 'ENXIO' ? damaged(`${key} is no file`) : folderFailure(error, 'read')
     })
     try {
       if (!(await file.stat()).isFile()) throw damaged(`${key} is no file`)
@@ -67,7 +72,7 @@ export class LocalStore implements ObjectStore {
         const count = Math.min(PIECE_BYTES, end - at)
         const piece = memory ?? Buffer.allocUnsafe(count)
         const { bytesRead } = await file.read(piece, 0, count, at).catch((error: unknown) => {
-          throw failureOf(error, 'read')
+          throw folderFailure(error, 'read')
         })
         if (bytesRead === 0) return
         at += bytesRead
@@ -80,36 +85,40 @@ export class LocalStore implements ObjectStore {
   }
 
   async size(key: string): Promise<number | undefined> {
+    await this.#ready()
     try {
       const facts = await lstat(this.#pathOf(key))
       return facts.isFile() ? facts.size : undefined
     } catch (error) {
       if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return undefined
-      throw failureOf(error, 'read')
+      throw folderFailure(error, 'read')
     }
   }
 
   async *list(prefix: string): AsyncGenerator<StoredObject> {
+    await this.#ready()
     const cut = prefix.lastIndexOf('/') + 1
     yield* this.#below(prefix.slice(0, cut), prefix.slice(cut))
   }
 
   async remove(keys: readonly string[]): Promise<void> {
+    await this.#ready()
     for (const key of keys) {
       const path = this.#pathOf(key)
       try {
         await rm(path, { force: true })
       } catch (error) {
-        throw failureOf(error, 'removed')
+        throw folderFailure(error, 'removed')
       }
       await this.#removeEmpty(dirname(path))
     }
   }
 
   async sweep(): Promise<void> {
+    await this.#ready()
     const all = await readdir(this.#folder, { recursive: true, withFileTypes: true }).catch((error: unknown) => {
       if (codeOf(error) === 'ENOENT') return []
-      throw failureOf(error, 'read')
+      throw folderFailure(error, 'read')
     })
     const folders = [this.#folder]
     for (const entry of all) {
@@ -122,12 +131,13 @@ export class LocalStore implements ObjectStore {
   }
 
   async freeBytes(): Promise<number> {
+    await this.#ready()
     for (let folder = this.#folder; ; folder = dirname(folder)) {
       try {
         const { bavail, bsize } = await statfs(folder)
         return bavail * bsize
       } catch (error) {
-        if (codeOf(error) !== 'ENOENT' || folder === dirname(folder)) throw failureOf(error, 'read')
+        if (codeOf(error) !== 'ENOENT' || folder === dirname(folder)) throw folderFailure(error, 'read')
       }
     }
   }
@@ -146,7 +156,7 @@ export class LocalStore implements ObjectStore {
   async *#below(folder: string, begin: string): AsyncGenerator<StoredObject> {
     const entries = await readdir(join(this.#folder, folder), { withFileTypes: true }).catch((error: unknown) => {
       if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return []
-      throw failureOf(error, 'read')
+      throw folderFailure(error, 'read')
     })
     for (const entry of entries) {
       const key = `${folder}${entry.name}`
@@ -163,20 +173,6 @@ export class LocalStore implements ObjectStore {
     if (!OBJECT_KEY.test(key)) throw new AgentFailure('INTERNAL', `${key.slice(0, 200)} is no key of an object`)
     return join(this.#folder, ...key.split('/'))
   }
-}
-
-function failureOf(error: unknown, done: string): unknown {
-  if (error instanceof AgentFailure) return error
-  const code = codeOf(error)
-  if (code === undefined) return error
-  if (code === 'ENOSPC' || code === 'EDQUOT') {
-    const message = 'The disk of the node that the backups lie on is full: free some of it, or delete backups'
-    return new AgentFailure('NO_SPACE', message, { cause: error })
-  }
-  // Where it lies on the node is for whoever runs that.
-  const [why] = errorText(error).split(', ')
-  const message = `The folder of the backups on this node cannot be ${done} (${why}): whoever runs the node must look after it, or another store be used`
-  return new AgentFailure('STORE_FAILED', message, { cause: error })
 }
 
 async function makeFolder(folder: string): Promise<void> {

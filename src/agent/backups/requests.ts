@@ -24,6 +24,7 @@ import { OwnerLocks } from './owner-locks.ts'
 import { hasRepository, prune, removeBackup } from './prune.ts'
 import { type RestoreOptions, restoreAll, restorePaths } from './restore.ts'
 import { damaged, type ObjectStore, readSmall, writeSmall } from './store.ts'
+import { StoreMarks } from './store-marks.ts'
 import { type BackupFolders, createStores } from './stores.ts'
 import { verify } from './verify.ts'
 
@@ -35,6 +36,8 @@ export interface BackupRequestDeps {
   readonly servers: ServerTable
   readonly bulk: Bulk
   readonly backups: BackupFolders
+  /** Where is kept which folders for backups have been used. */
+  readonly backupMarksFile: string
   /** A folder of the agent's own for what is on its way. */
   readonly workFolder: string
   /** Opens an object store at a ticket. */
@@ -57,7 +60,8 @@ type Watch = Pick<RequestContext<Moving>, 'signal' | 'progress'>
 /** The requests of backups. */
 export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler[] {
   const { servers, bulk } = deps
-  const stores = createStores(deps.backups, deps.objectStore)
+  const marks = new StoreMarks(deps.backupMarksFile)
+  const stores = createStores(deps.backups, { remote: deps.objectStore, marks })
   const work = new FileWork(servers)
   const locks = new OwnerLocks()
   const locked = <T>(
@@ -79,7 +83,7 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
   }
   return [
     onRequest(backups.probeStore, async ({ store: access }, { signal }) => {
-      const store = stores.of(access, 'probe')
+      const store = stores.of(access, 'probe', 'write')
       const [key, content] = [`probe-${randomBytes(8).toString('hex')}`, randomBytes(PROBE_BYTES)]
       try {
         await writeSmall(store, key, content, signal)
@@ -97,7 +101,7 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
           locked({ store: access, ownerId }, 'write', signal, async () => {
             const server = work.server(serverId)
             const { clock, disk } = server.context
-            const store = stores.of(access, ownerId)
+            const store = stores.of(access, ownerId, 'write')
             await store.sweep()
             const usedMb = disk.usedMb(serverId)
             const emptied = server.emptied.signal
@@ -126,7 +130,7 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
       work.long(serverId, key, () =>
         locked({ store: access, ownerId }, 'write', signal, async () => {
           const { clock } = work.server(serverId).context
-          const store = stores.of(access, ownerId)
+          const store = stores.of(access, ownerId, 'write')
           await store.sweep()
           const head = await createBackup(await deps.migrations.readyFolder(stepId), {
             ...what,

@@ -145,15 +145,18 @@ export class S3Store implements ObjectStore {
     body: Buffer,
     signal: AbortSignal,
   ): Promise<string> {
+    let first: Passing | undefined
     for (let attempt = 1; ; attempt++) {
       try {
         const { request } = await this.#one(operation, signal)
         if (request === undefined) throw new AgentFailure('STORE_FAILED', 'The daemon has signed no request')
         const answer = await this.#requests.make(request, { method: 'PUT', body, signal })
-        if (answer.statusCode > 299) throw await refusalOf(answer)
+        if (answer.statusCode > 299) throw await refusalOf(answer, 's3:PutObject')
         await answer.body.dump()
         return String(answer.headers['etag'] ?? '')
       } catch (error) {
+        if (error instanceof Gone && first !== undefined) throw refused(first, error)
+        if (error instanceof Passing) first ??= error
         await again(error, attempt, signal)
       }
     }
@@ -176,7 +179,7 @@ export class S3Store implements ObjectStore {
       if (answer.statusCode === 416) return undefined
       throw noObject(key)
     }
-    if (answer.statusCode > 299) throw await refusalOf(answer)
+    if (answer.statusCode > 299) throw await refusalOf(answer, 's3:GetObject')
     answer.body.destroy()
     throw new AgentFailure('STORE_FAILED', 'The store does not give parts of objects, which backups are read by')
   }
@@ -244,7 +247,7 @@ class Upload {
       await this.#ways.ask({ op: 'complete', key, uploadId: this.#uploadId, parts: this.#parts })
     } catch (error) {
       // Completed, and the answer was lost: the second time there is no such upload any more.
-      const { bytes } = await this.#ways.ask({ op: 'head', key })
+      const { bytes } = await this.#ways.ask({ op: 'head', key }).catch(() => ({ bytes: null })) // the first error says why
       if (bytes !== this.#bytes) throw error
     }
     return this.#bytes
@@ -292,7 +295,10 @@ class Passing extends Error {
   override readonly name = 'Passing'
 }
 
-async function refusalOf(answer: Answer): Promise<Error> {
+/** The upload that a part is for is no longer there: somebody has taken it away, after whatever has gone wrong before. */
+class Gone extends AgentFailure {}
+
+async function refusalOf(answer: Answer, permission: string): Promise<Error> {
   const { statusCode } = answer
   const parts: Buffer[] = []
   let bytes = 0
@@ -306,9 +312,34 @@ async function refusalOf(answer: Answer): Promise<Error> {
     // the status says enough
   }
   const code = Buffer.concat(parts).toString('utf8').split('<Code>')[1]?.split('</Code>')[0]?.slice(0, 100)
-  const message = `The store has refused it (${statusCode}${code === undefined ? '' : ` ${code}`})`
+  const message = `The store has refused it (${statusCode}${code === undefined ? '' : ` ${code}`})${nextStep(statusCode, code, permission)}`
+  if (code === 'NoSuchUpload') return new Gone('STORE_FAILED', message)
   const passes = statusCode >= 500 || [403, 408, 425, 429].includes(statusCode)
   return passes ? new Passing(message) : new AgentFailure('STORE_FAILED', message)
+}
+
+/** What whoever runs the store, or its key, can do about it. */
+function nextStep(status: number, code: string | undefined, permission: string): string {
+  switch (code) {
+    case 'AccessDenied':
+      return `: give the access key of the store ${permission} in its bucket, and look at the policy of that and at the region`
+    case 'InvalidAccessKeyId':
+      return ': it does not know the access key of the store; check that'
+    case 'SignatureDoesNotMatch':
+      return ': check the secret access key of the store, and its region'
+    case 'RequestTimeTooSkewed':
+      return ": the clocks of the store and of the panel's machine differ too much; set that machine's by NTP"
+    case 'NoSuchBucket':
+      return ': its bucket is not there; make it, or name another one'
+    default:
+      return status === 401 || status === 403
+        ? `: check the access key of the store, and that it has ${permission} in its bucket`
+        : ''
+  }
+}
+
+function refused(first: Passing, cause: unknown): AgentFailure {
+  return new AgentFailure('STORE_FAILED', first.message, { cause })
 }
 
 /** Waits before the next attempt; throws what is for good, or came too often. */

@@ -10,6 +10,9 @@ const FOLDER_MODE = 0o755
 /** Names of the agent's own: of what has not arrived, or is not copied, as a whole. */
 const PART = '.panel-upload-'
 
+/** What system calls say of an entry that has become another kind of thing, or has appeared, since it was looked at. */
+const REPLACED: ReadonlySet<string> = new Set(['EEXIST', 'ENOTEMPTY', 'ENOTDIR', 'EISDIR', 'ELOOP'])
+
 /** The folder of an entry, held open, and the entry's name in it. */
 export interface Place {
   readonly folder: FolderHandle
@@ -47,7 +50,7 @@ export async function withPlace<T>(
   try {
     return await work({ folder, name, above })
   } catch (error) {
-    throw error instanceof AgentFailure || codeOf(error) !== undefined ? failureOf(error, field) : error
+    throw meaningOf(error, folder, field)
   } finally {
     folder.close()
   }
@@ -64,7 +67,7 @@ export async function withFolder<T>(
   try {
     return await work(folder)
   } catch (error) {
-    throw error instanceof AgentFailure || codeOf(error) !== undefined ? failureOf(error, field) : error
+    throw meaningOf(error, folder, field)
   } finally {
     folder.close()
   }
@@ -189,9 +192,27 @@ export function failureOf(error: unknown, { field }: PathField = {}): AgentFailu
     return new AgentFailure('PATH_INVALID', 'names or leads to what is mounted into the folder of the server', more)
   }
   if (code === 'ENOENT') return new AgentFailure('CONFLICT_STATE', 'It was taken away meanwhile; look again', more)
+  if (code !== undefined && REPLACED.has(code)) {
+    return new AgentFailure(
+      'CONFLICT_STATE',
+      `Something else has taken its place meanwhile (${code}); look again`,
+      more,
+    )
+  }
   if (code === 'ENAMETOOLONG') return new AgentFailure('PATH_INVALID', 'has a name that is too long for the disk', more)
   const message = `The file could not be read or written (${code ?? 'unknown error'})`
   return new AgentFailure('CANCELLED', message, { cause: error })
+}
+
+/** A folder that was open has been deleted: what is written into it is nowhere. */
+export function isDeleted(folder: FolderHandle): boolean {
+  return folder.stat().nlink === 0
+}
+
+/** The folder of what is to be written was deleted while that was under way. */
+export function folderDeleted(field: PathField = {}): AgentFailure {
+  const message = 'The folder of the file was deleted meanwhile; make it again, or name another one'
+  return new AgentFailure('CONFLICT_STATE', message, field)
 }
 
 /** There is nothing at the path, where a file or folder has to be. */
@@ -215,6 +236,12 @@ export function noSpace(): AgentFailure {
 /** Something has the name already, or has taken it meanwhile. */
 export function taken(path: string, field: PathField = {}): AgentFailure {
   return new AgentFailure('CONFLICT_STATE', `There is already something at ${path.slice(0, 300)}`, field)
+}
+
+/** What ended the work in a folder, where it is no bug. */
+function meaningOf(error: unknown, folder: FolderHandle, field: PathField): unknown {
+  if (codeOf(error) === 'ENOENT' && isDeleted(folder)) return folderDeleted(field)
+  return error instanceof AgentFailure || codeOf(error) !== undefined ? failureOf(error, field) : error
 }
 
 /** The names of a path, from the root on; none for the root itself. */

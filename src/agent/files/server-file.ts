@@ -7,6 +7,8 @@ import { AgentFailure } from '../failure.ts'
 import { codeOf, type FolderHandle } from './folder-handle.ts'
 import {
   failureOf,
+  folderDeleted,
+  isDeleted,
   isPart,
   noFile,
   noSpace,
@@ -49,19 +51,24 @@ export async function fileFacts(root: string, path: string): Promise<FileFacts |
   return await withPlace(root, path, (place) => factsAt(place))
 }
 
-/** The bytes of an open file; throws CONFLICT_STATE when it has changed or ended meanwhile. The caller closes it. */
+/**
+ * The bytes of an open file; throws CONFLICT_STATE when it has changed or ended meanwhile. The caller closes it. Two pieces of memory are used in
+ * turn: each stays as it is until the next but one is asked for.
+ */
 export async function* readRange(
   { handle, written }: OpenFile,
   { offset, length }: { readonly offset: number; readonly length: number },
 ): AsyncGenerator<Uint8Array> {
   let at = offset
   const end = offset + length
+  const size = Math.min(PIECE_BYTES, length)
+  let [piece, other] = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)]
   while (at < end) {
-    const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, end - at))
-    const { bytesRead } = await handle.read(piece, 0, piece.length, at)
+    const { bytesRead } = await handle.read(piece, 0, Math.min(piece.length, end - at), at)
     if (bytesRead === 0) throw changed()
     at += bytesRead
     yield piece.subarray(0, bytesRead)
+    ;[piece, other] = [other, piece]
   }
   if (writtenOf(await handle.stat({ bigint: true })) !== written) throw changed()
 }
@@ -103,7 +110,7 @@ export async function writeFile(
     upload.writing.add(key)
     const file = await openPart(place.folder, part, upload).catch((error: unknown) => {
       upload.writing.delete(key)
-      throw failureOf(error)
+      throw error
     })
     let isKept = upload.sha256 !== null
     try {
@@ -267,8 +274,9 @@ async function exchange(
 /** What is put in the place is what was written: a game may have put something else under the name of the part. */
 function rename({ folder, name }: Place, part: Buffer, written: BigIntStats): void {
   const there = folder.statOf(part)
+  if (isDeleted(folder)) throw folderDeleted()
   if (there === undefined || BigInt(there.ino) !== written.ino) {
-    throw new AgentFailure('CANCELLED', 'What was written was taken away meanwhile; send it again')
+    throw new AgentFailure('CONFLICT_STATE', 'What was written was taken away meanwhile; send it again')
   }
   try {
     renameSync(folder.pathOf(part), folder.pathOf(name))

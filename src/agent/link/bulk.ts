@@ -1,8 +1,6 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
-import { Transform } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { collectPassed } from '../../shared/platform/collect.ts'
-import { type CheckName, startCheck } from '../../shared/platform/transfer-check.ts'
+import { type CheckName, type RunningCheck, startCheck } from '../../shared/platform/transfer-check.ts'
 import { BULK_PATH } from '../../shared/protocol/files.ts'
 import { AgentFailure } from '../failure.ts'
 import { errorText } from '../logger.ts'
@@ -17,7 +15,10 @@ export interface TransferWatch {
 
 /** The way of bytes between this node and its daemon: over HTTP, at tickets that the daemon has given. */
 export interface Bulk {
-  /** Delivers bytes; resolves with their check, SHA-256 where none is named, when the daemon has taken all of them. */
+  /**
+   * Delivers bytes; resolves with their check, SHA-256 where none is named, when the daemon has taken all of them. A piece may be used again
+   * by who makes it when the next but one is asked for.
+   */
   deliver(ticket: string, content: AsyncIterable<Uint8Array>, watch: TransferWatch, check?: CheckName): Promise<string>
   /** Fetches bytes, and resolves when `take` has taken all of them. */
   fetch<T>(ticket: string, take: (content: AsyncIterable<Uint8Array>) => Promise<T>, watch: TransferWatch): Promise<T>
@@ -28,12 +29,11 @@ export function createBulk(target: ConnectTarget): Bulk {
   return {
     deliver: async (ticket, content, watch, check = 'sha256') => {
       const running = startCheck(check)
-      const counted = counting(watch, (piece) => running.add(piece))
       const request = open(target, 'PUT', ticket, watch.signal)
       const answer = answerOf(request)
       answer.catch(() => {}) // awaited below, and when the sending fails it says why
       try {
-        await pipeline(content, counted, request)
+        await send(request, counted(content, watch), running)
       } catch (error) {
         request.destroy()
         throw await failureOf(error, answer, watch)
@@ -46,21 +46,34 @@ export function createBulk(target: ConnectTarget): Bulk {
       request.end()
       const answer = await failing(answerOf(request), watch)
       if (answer.statusCode !== 200) await finished(answer)
-      const counted = counting(watch, () => {})
       try {
-        // Both end together; why the bytes were not taken says more than that they were not.
-        const taking = take(counted).catch((error: unknown) => {
-          counted.destroy() // nobody reads it any more
-          throw error
-        })
-        const [taken] = await Promise.allSettled([taking, pipeline(answer, counted)])
-        if (taken.status === 'fulfilled') return taken.value
-        throw taken.reason instanceof AgentFailure ? taken.reason : broken(taken.reason, watch)
+        return await take(passing(counted(answer, watch)))
+      } catch (error) {
+        throw broken(error, watch)
       } finally {
         answer.destroy()
       }
     },
   }
+}
+
+/** Sends all of the content, and ends the request. One piece is on its way while the next is made, never two. */
+async function send(request: ClientRequest, content: AsyncIterable<Uint8Array>, running: RunningCheck): Promise<void> {
+  let fail = (_: Error): void => {}
+  // Writes that wait when the connection goes do not all get an error.
+  request.once('close', () => fail(new Error('the connection was closed')))
+  let sent = Promise.resolve()
+  for await (const piece of content) {
+    running.add(piece)
+    await sent
+    sent = new Promise((resolve, reject) => {
+      fail = reject
+      request.write(piece, (error) => (error ? reject(error) : resolve()))
+    })
+    sent.catch(() => {}) // awaited above or below, unless the content fails first
+  }
+  await sent
+  request.end()
 }
 
 function open(target: ConnectTarget, method: 'GET' | 'PUT', ticket: string, signal: AbortSignal): ClientRequest {
@@ -79,18 +92,25 @@ async function finished(answer: IncomingMessage): Promise<void> {
   )
 }
 
-/** Counts what passes, reports it, and lets no more come than the reader takes. */
-function counting({ progress }: TransferWatch, see: (piece: Uint8Array) => void): Transform {
+/** Counts what passes, and reports it. */
+async function* counted(
+  content: AsyncIterable<Uint8Array>,
+  { progress }: TransferWatch,
+): AsyncGenerator<Uint8Array, void, undefined> {
   let bytes = 0
-  return new Transform({
-    transform: (piece: Uint8Array, _encoding, done) => {
-      see(piece)
-      bytes += piece.length
-      progress({ bytes })
-      done(null, piece)
-      collectPassed(piece.length)
-    },
-  })
+  for await (const piece of content) {
+    bytes += piece.length
+    progress({ bytes })
+    yield piece
+  }
+}
+
+/** Each piece of a connection is memory of its own, which nobody needs any more when the next is asked for. */
+async function* passing(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+  for await (const piece of content) {
+    yield piece
+    collectPassed(piece.length)
+  }
 }
 
 async function failing<T>(work: Promise<T>, watch: TransferWatch): Promise<T> {

@@ -15,6 +15,8 @@ export interface AgentLayout {
   readonly migrationsDir: string
   /** What backups have on its way. */
   readonly backupWorkDir: string
+  /** Which folders for backups have been used. */
+  readonly backupMarksFile: string
   readonly lockFile: string
   readonly nodeFile: string
 }
@@ -28,6 +30,7 @@ export function agentLayout(dataDir: string): AgentLayout {
     restoresDir: join(dataDir, 'restores'),
     migrationsDir: join(dataDir, 'migrations'),
     backupWorkDir: join(dataDir, 'backup-work'),
+    backupMarksFile: join(dataDir, 'backup-folders.json'),
     lockFile: join(dataDir, 'agent.lock'),
     nodeFile: join(dataDir, 'node.json'),
   }

@@ -116,13 +116,15 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
     }
   }
 
-  async function failureOf(answer: Answer): Promise<StoreFailure> {
+  async function failureOf(answer: Answer, asked: Asked): Promise<StoreFailure> {
     const text = await bounded(answer.body, 64 * 1024).catch(() => '') // the status alone says enough
     const xml = readXml(text)
     const isError = xml?.name === 'Error'
     const code = isError ? oneLine(xml.text('Code'), 100) : ''
     const message = isError ? oneLine(xml.text('Message'), 300) : ''
-    return refusal({ status: answer.statusCode, code, message }, place)
+    const there = Date.parse(String(answer.headers['date'] ?? ''))
+    const times = Number.isNaN(there) ? undefined : { there: secondsOf(there), here: secondsOf(clock.nowMs()) }
+    return refusal({ status: answer.statusCode, code, message, permission: permissionFor(asked), times }, place)
   }
 
   /** Asks until it succeeds, fails for good, or has failed too often. `take` reads the answer, and is called again with another one. */
@@ -132,17 +134,20 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
     signal?: AbortSignal,
     onFailure?: (failure: StoreFailure, attempt: number) => Promise<{ readonly value: T } | undefined>,
   ): Promise<T> {
+    let first: StoreFailure | undefined
     for (let attempt = 1; ; attempt += 1) {
       try {
         const answer = await send(asked, signal)
-        if (answer.statusCode < 200 || answer.statusCode > 299) throw await failureOf(answer)
+        if (answer.statusCode < 200 || answer.statusCode > 299) throw await failureOf(answer, asked)
         return await take(answer, attempt)
       } catch (error) {
         signal?.throwIfAborted()
         const failure = connectionFailure(error, place)
         const settled = await onFailure?.(failure, attempt)
         if (settled !== undefined) return settled.value
-        if (!failure.passes || attempt >= attempts) throw failure
+        first ??= failure
+        // What has gone since then is not why it has failed.
+        if (!failure.passes || attempt >= attempts) throw failure.reason === 'missing' ? first : failure
         const wait = Math.min(LONGEST_WAIT_MS, firstWaitMs * 2 ** (attempt - 1))
         await clock.sleep((wait * randomInt(800, 1201)) / 1000, signal)
         signal?.throwIfAborted()
@@ -151,17 +156,15 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
   }
 
   async function askXml(asked: Asked, root: string, signal?: AbortSignal): Promise<XmlAnswer> {
-    return ask(asked, (answer) => xmlOf(answer, root), signal)
+    return ask(asked, (answer) => xmlOf(answer, root, asked), signal)
   }
 
-  async function xmlOf(answer: Answer, root: string): Promise<XmlAnswer> {
+  async function xmlOf(answer: Answer, root: string, asked: Asked): Promise<XmlAnswer> {
     const xml = readXml(await bounded(answer.body, ANSWER_BYTES))
     // S3 begins some answers before it knows how they end, and then says so in the body.
     if (xml?.name === 'Error') {
-      throw refusal(
-        { status: 200, code: oneLine(xml.text('Code'), 100), message: oneLine(xml.text('Message'), 300) },
-        place,
-      )
+      const [code, message] = [oneLine(xml.text('Code'), 100), oneLine(xml.text('Message'), 300)]
+      throw refusal({ status: 200, code, message, permission: permissionFor(asked) }, place)
     }
     if (xml?.name === root) return xml
     throw new StoreFailure('rejected', `${place.endpoint} does not answer as S3 does; check the endpoint`)
@@ -244,7 +247,7 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
         const failed = xml.all('Error').find((row) => row.text('Code') !== 'NoSuchKey')
         if (failed === undefined) continue
         const [code, message] = [oneLine(failed.text('Code'), 100), oneLine(failed.text('Message'), 300)]
-        throw refusal({ status: 400, code, message }, place)
+        throw refusal({ status: 400, code, message, permission: permissionFor(asked) }, place)
       }
     },
     begin: async (key, signal) => {
@@ -268,7 +271,7 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
       }
       await ask(
         asked,
-        async (answer) => void (await xmlOf(answer, 'CompleteMultipartUploadResult')),
+        async (answer) => void (await xmlOf(answer, 'CompleteMultipartUploadResult', asked)),
         signal,
         async (failure, attempt) => {
           // An earlier attempt may have done it although its answer was lost: then the upload is gone and the object there.
@@ -315,6 +318,22 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
 
 function partOf(wanted: SignedFor): Record<string, string> {
   return wanted.op === 'part' ? { partNumber: String(wanted.number), uploadId: wanted.uploadId } : {}
+}
+
+/** What S3 calls the right to do that. */
+function permissionFor({ method, key, query = {} }: Asked): string {
+  if (key === null) {
+    if (method === 'POST') return 's3:DeleteObject'
+    return 'uploads' in query ? 's3:ListBucketMultipartUploads' : 's3:ListBucket'
+  }
+  if (method === 'GET') return 's3:GetObject'
+  // Without the second one an object that is not there is denied instead of missing.
+  if (method === 'HEAD') return 's3:GetObject and s3:ListBucket'
+  return method === 'DELETE' ? 's3:AbortMultipartUpload' : 's3:PutObject'
+}
+
+function secondsOf(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`
 }
 
 function rangeOf(offset: number, length: number | null): string {

@@ -50,9 +50,20 @@ export class StoreFailure extends PanelError {
 /** Codes of S3 that pass by themselves, whatever their status. */
 const PASSING = new Set(['SlowDown', 'RequestTimeout', 'InternalError', 'ServiceUnavailable', 'OperationAborted'])
 
+/** An answer that is no success. */
+export interface RefusedAnswer {
+  readonly status: number
+  readonly code: string
+  readonly message: string
+  /** What the access key needs for what was asked, as S3 calls it. */
+  readonly permission: string
+  /** The time of the store, where it has said it, and of this machine. */
+  readonly times?: { readonly there: string; readonly here: string } | undefined
+}
+
 /** What an answer that is no success means. */
 export function refusal(
-  { status, code, message }: { readonly status: number; readonly code: string; readonly message: string },
+  { status, code, message, permission, times }: RefusedAnswer,
   { endpoint, bucket, region }: StorePlace,
 ): StoreFailure {
   const said = message === '' ? '' : `: ${message}`
@@ -71,9 +82,15 @@ export function refusal(
     case 'InvalidAccessKeyId':
       return fail('credentials', `${endpoint} does not know the access key; check it`)
     case 'SignatureDoesNotMatch':
-      return fail('credentials', `${endpoint} refuses the signature; check the secret, and the region (${region})`)
+      return fail(
+        'credentials',
+        `${endpoint} refuses the signature; check the secret access key, and the region (${region})`,
+      )
     case 'RequestTimeTooSkewed':
-      return fail('clock', `the clocks of ${endpoint} and of this machine differ too much; set this machine's by NTP`)
+      return fail(
+        'clock',
+        `the clocks of ${endpoint} and of this machine differ too much${times === undefined ? '' : ` (${times.there} there, ${times.here} here)`}; set this machine's by NTP`,
+      )
     case 'AuthorizationHeaderMalformed':
     case 'PermanentRedirect':
     case 'TemporaryRedirect':
@@ -82,11 +99,14 @@ export function refusal(
     case 'AccessDenied':
       return fail(
         'denied',
-        `${endpoint} denies it for the bucket ${bucket}; check what the access key may do there${said}`,
+        `${endpoint} denies it for the bucket ${bucket} in ${region}; give the access key ${permission} there${said}`,
       )
   }
   if (status === 401 || status === 403) {
-    return fail('denied', `${endpoint} denies it for the bucket ${bucket} (${status}); check the access key${said}`)
+    return fail(
+      'denied',
+      `${endpoint} denies it for the bucket ${bucket} in ${region} (${status}); check the access key, and that it has ${permission} there${said}`,
+    )
   }
   if (status === 404) return fail('missing', `${endpoint} has no such object or bucket (${bucket})${said}`)
   if (status >= 300 && status < 400) {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { defineExactEndpoint, NoData } from '../kernel/contract.ts'
 import {
   BackupId,
   BackupPolicyId,
@@ -154,7 +154,7 @@ const refusals = [
   'CONFLICT',
 ] as const
 
-export const listBackupPolicies = defineEndpoint({
+export const listBackupPolicies = defineExactEndpoint({
   id: 'backup_policies.list',
   tag: 'Admin',
   summary: 'List backup policies by name',
@@ -166,7 +166,7 @@ export const listBackupPolicies = defineEndpoint({
   paged: true,
 })
 
-export const getBackupPolicy = defineEndpoint({
+export const getBackupPolicy = defineExactEndpoint({
   id: 'backup_policies.get',
   tag: 'Admin',
   summary: 'Show a backup policy',
@@ -178,7 +178,7 @@ export const getBackupPolicy = defineEndpoint({
   errors: ['BACKUP_POLICY_NOT_FOUND'],
 })
 
-export const createBackupPolicy = defineEndpoint({
+export const createBackupPolicy = defineExactEndpoint({
   id: 'backup_policies.create',
   tag: 'Admin',
   summary: 'Create a backup policy',
@@ -211,7 +211,7 @@ export const createBackupPolicy = defineEndpoint({
   audit: { action: 'backup_policy.create' },
 })
 
-export const updateBackupPolicy = defineEndpoint({
+export const updateBackupPolicy = defineExactEndpoint({
   id: 'backup_policies.update',
   tag: 'Admin',
   summary: 'Change a backup policy; what it has made stays',
@@ -225,7 +225,7 @@ export const updateBackupPolicy = defineEndpoint({
   audit: { action: 'backup_policy.update' },
 })
 
-export const deleteBackupPolicy = defineEndpoint({
+export const deleteBackupPolicy = defineExactEndpoint({
   id: 'backup_policies.delete',
   tag: 'Admin',
   summary: 'Delete a backup policy; its backups stay until somebody deletes them',
@@ -238,7 +238,7 @@ export const deleteBackupPolicy = defineEndpoint({
   audit: { action: 'backup_policy.delete' },
 })
 
-export const runBackupPolicy = defineEndpoint({
+export const runBackupPolicy = defineExactEndpoint({
   id: 'backup_policies.run',
   tag: 'Admin',
   summary: 'Run a backup policy now, also one that is paused; what still waits of the run before belongs to this one',
@@ -252,7 +252,7 @@ export const runBackupPolicy = defineEndpoint({
   audit: { action: 'backup_policy.run' },
 })
 
-export const cancelBackupPolicy = defineEndpoint({
+export const cancelBackupPolicy = defineExactEndpoint({
   id: 'backup_policies.cancel',
   tag: 'Admin',
   summary: 'Cancel the run of a backup policy that is under way, with the backups that it makes',
@@ -265,7 +265,7 @@ export const cancelBackupPolicy = defineEndpoint({
   audit: { action: 'backup_policy.cancel' },
 })
 
-export const listPolicyServers = defineEndpoint({
+export const listPolicyServers = defineExactEndpoint({
   id: 'backup_policies.servers',
   tag: 'Admin',
   summary: 'List how a backup policy stands with each of its servers, by name',
@@ -279,7 +279,7 @@ export const listPolicyServers = defineEndpoint({
   errors: ['BACKUP_POLICY_NOT_FOUND'],
 })
 
-export const listPolicyRuns = defineEndpoint({
+export const listPolicyRuns = defineExactEndpoint({
   id: 'backup_policies.runs',
   tag: 'Admin',
   summary: 'List the last runs of a backup policy, newest first',
@@ -295,7 +295,7 @@ export const listPolicyRuns = defineEndpoint({
 
 const runParams = { ...params, runId: BackupPolicyRunId }
 
-export const getPolicyRun = defineEndpoint({
+export const getPolicyRun = defineExactEndpoint({
   id: 'backup_policies.run_get',
   tag: 'Admin',
   summary: 'Show a run of a backup policy',
@@ -307,7 +307,7 @@ export const getPolicyRun = defineEndpoint({
   errors: ['BACKUP_POLICY_NOT_FOUND', 'BACKUP_POLICY_RUN_NOT_FOUND'],
 })
 
-export const listPolicyResults = defineEndpoint({
+export const listPolicyResults = defineExactEndpoint({
   id: 'backup_policies.run_results',
   tag: 'Admin',
   summary: 'List what became of each server in a run of a backup policy, by name',

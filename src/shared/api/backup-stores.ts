@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { defineEndpoint, defineExactEndpoint, NoData } from '../kernel/contract.ts'
 import { BackupStoreId, NodeId } from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
 import { OneLine } from '../kernel/setting-values.ts'
@@ -63,7 +63,7 @@ const StoreBody = z.object({
 
 const params = { storeId: BackupStoreId }
 
-export const listBackupStores = defineEndpoint({
+export const listBackupStores = defineExactEndpoint({
   id: 'backup_stores.list',
   tag: 'Admin',
   summary: 'List backup stores by name',
@@ -75,7 +75,7 @@ export const listBackupStores = defineEndpoint({
   paged: true,
 })
 
-export const getBackupStore = defineEndpoint({
+export const getBackupStore = defineExactEndpoint({
   id: 'backup_stores.get',
   tag: 'Admin',
   summary: 'Show a backup store',
@@ -87,7 +87,7 @@ export const getBackupStore = defineEndpoint({
   errors: ['BACKUP_STORE_NOT_FOUND'],
 })
 
-export const createBackupStore = defineEndpoint({
+export const createBackupStore = defineExactEndpoint({
   id: 'backup_stores.create',
   tag: 'Admin',
   summary: 'Add a backup store',
@@ -102,7 +102,7 @@ export const createBackupStore = defineEndpoint({
   audit: { action: 'backup_store.create' },
 })
 
-export const updateBackupStore = defineEndpoint({
+export const updateBackupStore = defineExactEndpoint({
   id: 'backup_stores.update',
   tag: 'Admin',
   summary: 'Edit a backup store; what is not named stays',
@@ -123,7 +123,7 @@ export const updateBackupStore = defineEndpoint({
   audit: { action: 'backup_store.update' },
 })
 
-export const deleteBackupStore = defineEndpoint({
+export const deleteBackupStore = defineExactEndpoint({
   id: 'backup_stores.delete',
   tag: 'Admin',
   summary: 'Remove a backup store that nothing uses',
@@ -149,7 +149,7 @@ export const BackupStoreDefault = z.object({
 })
 export type BackupStoreDefault = z.infer<typeof BackupStoreDefault>
 
-export const listBackupStoreDefaults = defineEndpoint({
+export const listBackupStoreDefaults = defineExactEndpoint({
   id: 'backup_stores.defaults',
   tag: 'Admin',
   summary: 'List locations, nodes and servers that have a backup store of their own as default',
@@ -161,7 +161,7 @@ export const listBackupStoreDefaults = defineEndpoint({
   paged: true,
 })
 
-export const setBackupStoreDefault = defineEndpoint({
+export const setBackupStoreDefault = defineExactEndpoint({
   id: 'backup_stores.set_default',
   tag: 'Admin',
   summary: 'Say where new backups of a location, a node, a server, or of everything else go',
@@ -200,7 +200,7 @@ export const BackupStoreTest = z.object({
 })
 export type BackupStoreTest = z.infer<typeof BackupStoreTest>
 
-export const testBackupStore = defineEndpoint({
+export const testBackupStore = defineExactEndpoint({
   id: 'backup_stores.test',
   tag: 'Admin',
   summary: 'Try everything that a backup store must be able to do, and report what is wrong',

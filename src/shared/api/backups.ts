@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { defineEndpoint, StreamAnswer } from '../kernel/contract.ts'
+import { defineExactEndpoint, StreamAnswer } from '../kernel/contract.ts'
 import { BackupId, BackupPolicyId, BackupStoreId, DatabaseId, NodeId, ServerId } from '../kernel/ids.ts'
 import { pageQuery, QueryBoolean } from '../kernel/page.ts'
 import { IsoTime } from '../kernel/time.ts'
@@ -112,7 +112,7 @@ const writing = ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'BACKUP_NOT_FOUND'] as 
 
 const statusFilter = { status: BackupStatus.optional(), label: z.string().max(40).optional() }
 
-export const listBackups = defineEndpoint({
+export const listBackups = defineExactEndpoint({
   id: 'backups.list',
   tag: 'Servers',
   summary: 'List the backups of a server, newest first',
@@ -127,7 +127,7 @@ export const listBackups = defineEndpoint({
 })
 
 /** What is not given is as the server's backup settings say. Ignored patterns are added to those of the settings. */
-export const createBackup = defineEndpoint({
+export const createBackup = defineExactEndpoint({
   id: 'backups.create',
   tag: 'Servers',
   summary: 'Make a backup of a server',
@@ -163,7 +163,7 @@ export const createBackup = defineEndpoint({
   audit: { action: 'backup.create' },
 })
 
-export const getBackup = defineEndpoint({
+export const getBackup = defineExactEndpoint({
   id: 'backups.get',
   tag: 'Servers',
   summary: 'Show a backup of a server',
@@ -176,7 +176,7 @@ export const getBackup = defineEndpoint({
 })
 
 /** A backup that a policy has made is locked and unlocked by whoever holds `admin.write`. */
-export const updateBackup = defineEndpoint({
+export const updateBackup = defineExactEndpoint({
   id: 'backups.update',
   tag: 'Servers',
   summary: 'Rename, label, lock or unlock a backup',
@@ -191,7 +191,7 @@ export const updateBackup = defineEndpoint({
 })
 
 /** One that a policy has made is deleted by whoever holds `admin.write` as well. */
-export const deleteBackup = defineEndpoint({
+export const deleteBackup = defineExactEndpoint({
   id: 'backups.delete',
   tag: 'Servers',
   summary: 'Delete a backup of a server',
@@ -210,7 +210,7 @@ export const deleteBackup = defineEndpoint({
  * does not have stay. `paths`: these alone, also while it runs. Databases: all tables of a database of the same name are replaced, or of
  * the one that `databaseMap` names for it; that takes `database.read` on both servers as well.
  */
-export const restoreBackup = defineEndpoint({
+export const restoreBackup = defineExactEndpoint({
   id: 'backups.restore',
   tag: 'Servers',
   summary: 'Restore a backup, to its server or another one',
@@ -256,7 +256,7 @@ export const restoreBackup = defineEndpoint({
 })
 
 /** An archive as it lies in the store, where its own compression or none is asked for: then it has ranges. Else it is made while it is sent. */
-export const downloadBackup = defineEndpoint({
+export const downloadBackup = defineExactEndpoint({
   id: 'backups.download',
   tag: 'Servers',
   summary: 'Download a backup as a tar archive',
@@ -295,7 +295,7 @@ export const BackupEntry = z.object({
 export type BackupEntry = z.infer<typeof BackupEntry>
 
 /** Reads the manifest, and nothing of the files. `next` is what `after` is for the following page. */
-export const listBackupEntries = defineEndpoint({
+export const listBackupEntries = defineExactEndpoint({
   id: 'backups.entries',
   tag: 'Servers',
   summary: 'List what a backup holds',
@@ -326,7 +326,7 @@ export const listBackupEntries = defineEndpoint({
   ],
 })
 
-export const readBackupFile = defineEndpoint({
+export const readBackupFile = defineExactEndpoint({
   id: 'backups.file',
   tag: 'Servers',
   summary: 'Download one file, or the dump of one database, out of a backup',
@@ -353,7 +353,7 @@ export const readBackupFile = defineEndpoint({
 })
 
 /** `deep`: reads every byte; else that all parts are there with their sizes. What it finds stands in `damage` of the backup. */
-export const verifyBackup = defineEndpoint({
+export const verifyBackup = defineExactEndpoint({
   id: 'backups.verify',
   tag: 'Servers',
   summary: 'Compare a backup with its hashes',
@@ -369,7 +369,7 @@ export const verifyBackup = defineEndpoint({
 })
 
 /** What is given is as if the settings said it; what locked backups hold stays. */
-export const pruneBackups = defineEndpoint({
+export const pruneBackups = defineExactEndpoint({
   id: 'backups.prune',
   tag: 'Servers',
   summary: 'Delete the backups of a server that its keep rules no longer keep',
@@ -393,7 +393,7 @@ export const pruneBackups = defineEndpoint({
 })
 
 /** Beside the backups of all servers those of servers that are gone. */
-export const listAllBackups = defineEndpoint({
+export const listAllBackups = defineExactEndpoint({
   id: 'backups.list_all',
   tag: 'Admin',
   summary: 'List the backups of all servers, newest first',
@@ -416,7 +416,7 @@ export const listAllBackups = defineEndpoint({
   paged: true,
 })
 
-export const getAnyBackup = defineEndpoint({
+export const getAnyBackup = defineExactEndpoint({
   id: 'backups.get_any',
   tag: 'Admin',
   summary: 'Show a backup, also one whose server is gone',
@@ -429,7 +429,7 @@ export const getAnyBackup = defineEndpoint({
 })
 
 /** `force`: forgets it at once, whatever lies in the store; for stores and nodes that do not come back. */
-export const deleteAnyBackup = defineEndpoint({
+export const deleteAnyBackup = defineExactEndpoint({
   id: 'backups.delete_any',
   tag: 'Admin',
   summary: 'Delete a backup, also one whose server is gone',
@@ -444,7 +444,7 @@ export const deleteAnyBackup = defineEndpoint({
   audit: { action: 'backup.delete' },
 })
 
-export const reattachBackup = defineEndpoint({
+export const reattachBackup = defineExactEndpoint({
   id: 'backups.reattach',
   tag: 'Admin',
   summary: 'Give a backup whose server is gone to another server',
@@ -459,7 +459,7 @@ export const reattachBackup = defineEndpoint({
 })
 
 /** A local store is read on one node. What was unknown is listed from then on, and belongs to its server where that is there. */
-export const scanBackups = defineEndpoint({
+export const scanBackups = defineExactEndpoint({
   id: 'backups.scan',
   tag: 'Admin',
   summary: 'Look for backups in a store that the panel does not know',
@@ -535,7 +535,7 @@ export const BackupSettings = z.object({
 })
 export type BackupSettings = z.infer<typeof BackupSettings>
 
-export const getBackupSettings = defineEndpoint({
+export const getBackupSettings = defineExactEndpoint({
   id: 'backup_settings.get',
   tag: 'Servers',
   summary: 'Show how the backups of a server are made and kept',
@@ -548,7 +548,7 @@ export const getBackupSettings = defineEndpoint({
 })
 
 /** `backupAllocationMb` takes admin.write; other quiesce or resume commands take console.write on the server. */
-export const updateBackupSettings = defineEndpoint({
+export const updateBackupSettings = defineExactEndpoint({
   id: 'backup_settings.update',
   tag: 'Servers',
   summary: 'Change how the backups of a server are made and kept',

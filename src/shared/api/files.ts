@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { ByteStream, defineEndpoint, NoData, StreamAnswer, Upload } from '../kernel/contract.ts'
+import { ByteStream, defineEndpoint, defineExactEndpoint, NoData, StreamAnswer, Upload } from '../kernel/contract.ts'
 import { ServerId } from '../kernel/ids.ts'
 
 const params = { serverId: ServerId }
@@ -71,7 +71,7 @@ export type WrittenFile = z.infer<typeof WrittenFile>
  * With `upload`, a SHA-256, it answers no bytes and the header Upload-Offset: how much of an interrupted upload of that file is
  * there.
  */
-export const readFile = defineEndpoint({
+export const readFile = defineExactEndpoint({
   id: 'files.read',
   tag: 'Servers',
   summary: 'Read a file of a server, or a range of it',
@@ -90,7 +90,7 @@ export const readFile = defineEndpoint({
  * with: `offset` is what the header Upload-Offset of HEAD with `upload` says, and the body is the rest. If-Match and
  * If-None-Match: * refuse to replace another file than the one that is meant.
  */
-export const writeFile = defineEndpoint({
+export const writeFile = defineExactEndpoint({
   id: 'files.write',
   tag: 'Servers',
   summary: 'Write a file of a server',
@@ -112,7 +112,7 @@ export const writeFile = defineEndpoint({
 })
 
 /** The same as `files.read`, by the name that other panels have. */
-export const downloadFile = defineEndpoint({
+export const downloadFile = defineExactEndpoint({
   id: 'files.download',
   tag: 'Servers',
   summary: 'Download a file of a server',
@@ -130,7 +130,7 @@ export const downloadFile = defineEndpoint({
  * A page of a folder, in the order of the bytes of its names. `next` is what `after` is for the following page; `null`: there is none.
  * A folder may change between two pages.
  */
-export const listFiles = defineEndpoint({
+export const listFiles = defineExactEndpoint({
   id: 'files.list',
   tag: 'Servers',
   summary: 'List a folder of a server',
@@ -153,7 +153,7 @@ export const listFiles = defineEndpoint({
   errors: fileErrors,
 })
 
-export const statFile = defineEndpoint({
+export const statFile = defineExactEndpoint({
   id: 'files.stat',
   tag: 'Servers',
   summary: 'Show one file, folder or link of a server',
@@ -169,7 +169,7 @@ export const statFile = defineEndpoint({
 const changeErrors = [...fileErrors, 'CONFLICT', 'INSUFFICIENT_SPACE'] as const
 
 /** With `parents` folders above are made as well, and a folder that is there is no failure. */
-export const createFile = defineEndpoint({
+export const createFile = defineExactEndpoint({
   id: 'files.create',
   tag: 'Servers',
   summary: 'Make a folder, or a file that is not there yet',
@@ -190,7 +190,7 @@ export const createFile = defineEndpoint({
 })
 
 /** A text of at most 10 MiB, in UTF-8; larger files and bytes go by `files.write`. If-Match holds as it does there. */
-export const writeText = defineEndpoint({
+export const writeText = defineExactEndpoint({
   id: 'files.write_text',
   tag: 'Servers',
   summary: 'Write a text into a file of a server',
@@ -206,7 +206,7 @@ export const writeText = defineEndpoint({
 })
 
 /** `path` is the folder, in the query or in a field of the form before the file, whose name the form says. */
-export const uploadFile = defineEndpoint({
+export const uploadFile = defineExactEndpoint({
   id: 'files.upload',
   tag: 'Servers',
   summary: 'Upload a file by a form',
@@ -224,7 +224,7 @@ export const uploadFile = defineEndpoint({
 })
 
 /** Within one server. `replace`: also where there is a file or link, which is then gone; a folder is never replaced. */
-export const renameFile = defineEndpoint({
+export const renameFile = defineExactEndpoint({
   id: 'files.rename',
   tag: 'Servers',
   summary: 'Rename or move a file or folder of a server',
@@ -242,7 +242,7 @@ export const renameFile = defineEndpoint({
  * `to` appears when all of it is there; what fails, or is cancelled by going away, leaves nothing. What is no file, folder or link is left
  * out and named.
  */
-export const copyFile = defineEndpoint({
+export const copyFile = defineExactEndpoint({
   id: 'files.copy',
   tag: 'Servers',
   summary: 'Copy a file or folder within a server',
@@ -261,7 +261,7 @@ export const copyFile = defineEndpoint({
  * Modes of reading, writing and executing; the bits that change the user, and the sticky bit, are taken away. With `recursive`
  * folders below get `folderMode`: by default `mode`, and whoever may read may enter.
  */
-export const setFilePermissions = defineEndpoint({
+export const setFilePermissions = defineExactEndpoint({
   id: 'files.permissions',
   tag: 'Servers',
   summary: 'Set the mode of a file or folder of a server',
@@ -282,7 +282,7 @@ export const setFilePermissions = defineEndpoint({
 })
 
 /** `target` is the text of the link: relative, and to a place below the folder of the server. */
-export const linkFile = defineEndpoint({
+export const linkFile = defineExactEndpoint({
   id: 'files.link',
   tag: 'Servers',
   summary: 'Make a symbolic link in the folder of a server',
@@ -296,7 +296,7 @@ export const linkFile = defineEndpoint({
   audit: { action: 'server.file_link' },
 })
 
-export const deleteFile = defineEndpoint({
+export const deleteFile = defineExactEndpoint({
   id: 'files.delete',
   tag: 'Servers',
   summary: 'Delete a file, or a folder with all that is in it',
@@ -312,7 +312,7 @@ export const deleteFile = defineEndpoint({
 })
 
 /** One after the other; what cannot be deleted is named, and the others are deleted. */
-export const deleteFiles = defineEndpoint({
+export const deleteFiles = defineExactEndpoint({
   id: 'files.delete_many',
   tag: 'Servers',
   summary: 'Delete several files and folders of a server',
@@ -339,7 +339,7 @@ const Compress = z.object({
  * The end of `archiveName` says which kind: .tar, .tar.gz, .tgz, .tar.xz, .tar.zst or .zip. A name without a slash lies in the folder
  * that all of the paths lie in. The archive appears when it is whole.
  */
-export const compressFiles = defineEndpoint({
+export const compressFiles = defineExactEndpoint({
   id: 'files.compress',
   tag: 'Servers',
   summary: 'Pack files and folders of a server into an archive',
@@ -364,7 +364,7 @@ const Decompress = z.object({
  * Which kind of archive it is stands in its first bytes. Entries appear when all of it was read; what fails before that changes nothing.
  * Entries that would lie outside end it; links out of the server's folder, devices and the like are left out and named.
  */
-export const decompressFile = defineEndpoint({
+export const decompressFile = defineExactEndpoint({
   id: 'files.decompress',
   tag: 'Servers',
   summary: 'Unpack an archive of a server',
@@ -389,7 +389,7 @@ export const ArchiveEntry = z.object({
 export type ArchiveEntry = z.infer<typeof ArchiveEntry>
 
 /** In the order of the archive, from entry number `skip` on; fewer than `limit`: there are no more. */
-export const listArchive = defineEndpoint({
+export const listArchive = defineExactEndpoint({
   id: 'files.archive_contents',
   tag: 'Servers',
   summary: 'List what is in an archive of a server',
@@ -424,7 +424,7 @@ const Pull = z.object({
 })
 
 /** The node itself asks; addresses that are no public ones are refused, at each redirect again. */
-export const pullFile = defineEndpoint({
+export const pullFile = defineExactEndpoint({
   id: 'files.pull',
   tag: 'Servers',
   summary: 'Fetch a file from a URL into a folder of a server',
@@ -458,7 +458,7 @@ export const FileWork = z.discriminatedUnion('kind', [
 export type FileWork = z.infer<typeof FileWork>
 
 /** The same work as by the other endpoints, which goes on when the caller leaves, and after a restart of daemon or agent. */
-export const startFileJob = defineEndpoint({
+export const startFileJob = defineExactEndpoint({
   id: 'files.start_job',
   tag: 'Servers',
   summary: 'Start work on files of a server as a job',
@@ -474,7 +474,7 @@ export const startFileJob = defineEndpoint({
 })
 
 /** Of files, and of all regular files below folders: at most 5,000, and `isCut` says that there are more. */
-export const sumFiles = defineEndpoint({
+export const sumFiles = defineExactEndpoint({
   id: 'files.checksums',
   tag: 'Servers',
   summary: 'Show SHA-256 checksums of files of a server',
@@ -497,7 +497,7 @@ export const FolderUsage = z.object({ path: Text, bytes: z.int(), allocated: z.i
 export type FolderUsage = z.infer<typeof FolderUsage>
 
 /** `folders`: the largest ones up to `depth` below, each with all that is in it. */
-export const measureFiles = defineEndpoint({
+export const measureFiles = defineExactEndpoint({
   id: 'files.usage',
   tag: 'Servers',
   summary: 'Show the largest folders of a server',
@@ -535,7 +535,7 @@ const Flag = z
  * By name (`*`, `?`, `[a-z]`), kind, and what is in text files: a text, or with `regex` an expression of RE2. `cut` says what has ended it
  * before all was looked at; `unread` counts files that are too large, no text, or closed.
  */
-export const searchFiles = defineEndpoint({
+export const searchFiles = defineExactEndpoint({
   id: 'files.search',
   tag: 'Servers',
   summary: 'Search files of a server by name and content',
@@ -567,7 +567,7 @@ export const searchFiles = defineEndpoint({
   long: true,
 })
 
-export const downloadLogs = defineEndpoint({
+export const downloadLogs = defineExactEndpoint({
   id: 'console.download',
   tag: 'Servers',
   summary: "Download a server's whole console log as text",

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData, StreamAnswer } from '../kernel/contract.ts'
+import { defineExactEndpoint, NoData, StreamAnswer } from '../kernel/contract.ts'
 import { BackupStoreId, SelfBackupId } from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
 import { CronLine } from '../kernel/setting-values.ts'
@@ -38,7 +38,7 @@ const Passphrase = z.string().min(12, 'must have at least 12 characters').max(10
 
 const params = { selfBackupId: SelfBackupId }
 
-export const listSelfBackups = defineEndpoint({
+export const listSelfBackups = defineExactEndpoint({
   id: 'self_backups.list',
   tag: 'Admin',
   summary: 'List backups of the panel itself, newest first',
@@ -50,7 +50,7 @@ export const listSelfBackups = defineEndpoint({
   paged: true,
 })
 
-export const getSelfBackup = defineEndpoint({
+export const getSelfBackup = defineExactEndpoint({
   id: 'self_backups.get',
   tag: 'Admin',
   summary: 'Show a backup of the panel itself',
@@ -63,7 +63,7 @@ export const getSelfBackup = defineEndpoint({
 })
 
 /** Whoever has one has all accounts, sealed secrets and, with its passphrase, the credential key: that takes every right there is. */
-export const createSelfBackup = defineEndpoint({
+export const createSelfBackup = defineExactEndpoint({
   id: 'self_backups.create',
   tag: 'Admin',
   summary: 'Back the panel itself up, while it goes on',
@@ -78,7 +78,7 @@ export const createSelfBackup = defineEndpoint({
   audit: { action: 'self_backup.create' },
 })
 
-export const deleteSelfBackup = defineEndpoint({
+export const deleteSelfBackup = defineExactEndpoint({
   id: 'self_backups.delete',
   tag: 'Admin',
   summary: 'Delete a backup of the panel itself, in its store as well',
@@ -105,7 +105,7 @@ export const SelfBackupCheck = z.object({
 })
 export type SelfBackupCheck = z.infer<typeof SelfBackupCheck>
 
-export const verifySelfBackup = defineEndpoint({
+export const verifySelfBackup = defineExactEndpoint({
   id: 'self_backups.verify',
   tag: 'Admin',
   summary: 'Read a backup of the panel itself through: hashes, and the database in it',
@@ -124,7 +124,7 @@ export const verifySelfBackup = defineEndpoint({
   long: true,
 })
 
-export const downloadSelfBackup = defineEndpoint({
+export const downloadSelfBackup = defineExactEndpoint({
   id: 'self_backups.download',
   tag: 'Admin',
   summary: 'Download a backup of the panel itself',
@@ -158,7 +158,7 @@ export const SelfBackupSchedule = z.object({
 })
 export type SelfBackupSchedule = z.infer<typeof SelfBackupSchedule>
 
-export const getSelfBackupSchedule = defineEndpoint({
+export const getSelfBackupSchedule = defineExactEndpoint({
   id: 'self_backups.schedule',
   tag: 'Admin',
   summary: 'Show when the panel backs itself up',
@@ -168,7 +168,7 @@ export const getSelfBackupSchedule = defineEndpoint({
   response: SelfBackupSchedule,
 })
 
-export const setSelfBackupSchedule = defineEndpoint({
+export const setSelfBackupSchedule = defineExactEndpoint({
   id: 'self_backups.set_schedule',
   tag: 'Admin',
   summary: 'Say when the panel backs itself up, where to, and how many are kept',

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { defineExactEndpoint, NoData } from '../kernel/contract.ts'
 import { NodeId, ServerId, SftpSessionId, UserId } from '../kernel/ids.ts'
 import { pageQuery, QueryBoolean } from '../kernel/page.ts'
 import { IsoTime } from '../kernel/time.ts'
@@ -32,7 +32,7 @@ const ofServer = z.object({ serverId: ServerId })
 /** The server is named outside of the path, so its rights are asked for by the operation. */
 const serverErrors = ['SERVER_NOT_FOUND', 'PERMISSION_DENIED'] as const
 
-export const sftpInfo = defineEndpoint({
+export const sftpInfo = defineExactEndpoint({
   id: 'sftp.info',
   tag: 'Servers',
   summary: 'Show how the files and the console of a server are reached over SSH, with a fresh token as password',
@@ -63,7 +63,7 @@ export const sftpInfo = defineEndpoint({
   audit: { action: 'sftp.token_create', resource: 'server' },
 })
 
-export const rotateSftpToken = defineEndpoint({
+export const rotateSftpToken = defineExactEndpoint({
   id: 'sftp.rotate',
   tag: 'Servers',
   summary: 'Replace your SFTP tokens of a server by a new one; sessions that came in by them end',
@@ -90,7 +90,7 @@ export const SftpToken = z.object({
 })
 export type SftpToken = z.infer<typeof SftpToken>
 
-export const listSftpTokens = defineEndpoint({
+export const listSftpTokens = defineExactEndpoint({
   id: 'sftp.tokens',
   tag: 'Servers',
   summary: 'List the SFTP tokens of a server: all with server.users, else your own',
@@ -102,7 +102,7 @@ export const listSftpTokens = defineEndpoint({
   errors: serverErrors,
 })
 
-export const revokeUserSftpTokens = defineEndpoint({
+export const revokeUserSftpTokens = defineExactEndpoint({
   id: 'sftp.revoke_user',
   tag: 'Servers',
   summary: "Revoke a user's SFTP tokens of a server",
@@ -116,7 +116,7 @@ export const revokeUserSftpTokens = defineEndpoint({
   audit: { action: 'sftp.token_revoke', resource: 'server' },
 })
 
-export const revokeSftpTokens = defineEndpoint({
+export const revokeSftpTokens = defineExactEndpoint({
   id: 'sftp.revoke',
   tag: 'Servers',
   summary: 'Revoke all SFTP tokens of a server',
@@ -144,7 +144,7 @@ export const SftpSession = z.object({
 })
 export type SftpSession = z.infer<typeof SftpSession>
 
-export const listSftpSessions = defineEndpoint({
+export const listSftpSessions = defineExactEndpoint({
   id: 'sftp.sessions',
   tag: 'Servers',
   summary: 'List the open SSH sessions of a server: all with server.users, else your own',
@@ -157,7 +157,7 @@ export const listSftpSessions = defineEndpoint({
   errors: serverErrors,
 })
 
-export const endSftpSession = defineEndpoint({
+export const endSftpSession = defineExactEndpoint({
   id: 'sftp.end_session',
   tag: 'Servers',
   summary: 'End an SSH session',

@@ -297,6 +297,15 @@ export function defineEndpoint<
   return made as never // the defaults stand exactly where the type parameters have theirs
 }
 
+/**
+ * The same, and fields of the query that it does not name are refused as those of a body are, also where it has no query at all: whoever
+ * asks for what there is not learns that, and does not take the answer for it.
+ */
+export const defineExactEndpoint: typeof defineEndpoint = (def) => {
+  const query = def.query === undefined ? z.strictObject({}) : strictBody(def.query)
+  return defineEndpoint({ ...def, query } as typeof def) // what the query has is the same; only what else it may have is said
+}
+
 /** Declares an event stream. Every stream may also send `connected` and `error`. */
 export function defineStream<
   const P extends `/${string}`,

@@ -2,12 +2,14 @@ import { execFileSync } from 'node:child_process'
 import { createCipheriv, createHash, randomBytes } from 'node:crypto'
 import {
   chmodSync,
+  cpSync,
   existsSync,
   linkSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   readlinkSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -250,6 +252,78 @@ test('a folder of backups among those of servers is refused, also by a link and 
     expect(output).toContain('is among the folders of servers')
   }
   agent.backups = {}
+})
+
+test('a folder of its own disk is used while it has its mark: an unmounted disk is neither written to nor taken for an empty one', async () => {
+  const agent = stage.stage
+  const [disk, away, older] = ['disk', 'away', 'older'].map((name) => join(agent.dataDir, name)) as [
+    string,
+    string,
+    string,
+  ]
+  await agent.stopAgent()
+  agent.backups = { folders: { disk, older } }
+  await agent.startAgent()
+  const on = (folder: string, backupId = 'bak_disk') => ({
+    store: { kind: 'local', storeId: 'bst_disk', folder },
+    ownerId: stage.serverId,
+    backupId,
+    kind: 'archive',
+  })
+  const reply = async (op: string, input: Record<string, unknown>) => {
+    const { error } = await stage.stage.peer.request({ op, ...input } as never)
+    return error === null ? 'ok' : `${error.code} ${error.message}`
+  }
+  const probe = () => reply('backups.probe', { store: on('disk').store })
+  // It has to be there, and gets its mark when it is first written to.
+  expect(await probe()).toMatch(/^STORE_FAILED .*is its disk mounted\?/)
+  expect(existsSync(disk)).toBe(false)
+  mkdirSync(disk)
+  expect(await reply('backups.stored', { store: on('disk').store, ownerId: null, after: null, limit: 10 })).toMatch(
+    /mounted/,
+  )
+  expect(await probe()).toBe('ok')
+  expect(readdirSync(disk)).toContain('.panel-backups')
+  const create = (folder: string, id: string) =>
+    reply('backups.create', { serverId: stage.serverId, ...on(folder, id), ...creation() })
+  expect(await create('disk', 'bak_disk')).toBe('ok')
+  // The disk is unmounted; the agent forgets nothing of it by a restart.
+  renameSync(disk, away)
+  mkdirSync(disk)
+  for (const isRestarted of [false, true]) {
+    if (isRestarted) {
+      await agent.stopAgent()
+      await agent.startAgent()
+    }
+    const asked = [
+      await probe(),
+      await create('disk', 'bak_other'),
+      await reply('backups.describe', on('disk')),
+      await reply('backups.delete', on('disk')),
+      await reply('backups.verify', {
+        ...on('disk'),
+        backups: [{ backupId: 'bak_disk', kind: 'archive' }],
+        deep: true,
+      }),
+      await reply('backups.stored', { store: on('disk').store, ownerId: null, after: null, limit: 10 }),
+    ]
+    for (const answer of asked) expect(answer).toMatch(/^STORE_FAILED .*backups\.folders\.disk.*is its disk mounted\?/)
+    expect(readdirSync(disk)).toEqual([])
+  }
+  // Mounted again.
+  rmSync(disk, { recursive: true })
+  renameSync(away, disk)
+  expect(await reply('backups.describe', on('disk'))).toBe('ok')
+  // One that has backups since before there were marks, and one that the operator marks.
+  mkdirSync(older)
+  cpSync(join(disk, 'bst_disk'), join(older, 'bst_disk'), { recursive: true })
+  expect(await reply('backups.describe', on('older'))).toBe('ok')
+  expect(readdirSync(older)).toContain('.panel-backups')
+  rmSync(older, { recursive: true })
+  mkdirSync(older)
+  expect(await create('older', 'bak_new')).toMatch(/^STORE_FAILED/)
+  writeFileSync(join(older, '.panel-backups'), '')
+  expect(await create('older', 'bak_new')).toBe('ok')
 })
 
 test('that is being made while its server is deleted fails, and leaves nothing', async () => {

@@ -103,6 +103,26 @@ describe.each(['archive', 'incremental'] as const)('a backup of kind %s in an ob
     await stage.ask(backups.deleteBackup, backup)
   })
 
+  test('that the store denies says which right is missing, whatever has become of the upload since', async () => {
+    const answered = async (fault: S3Service['fault']) => {
+      s3.fault = fault
+      const asked = { op: 'backups.create', serverId: stage.serverId, ...name(kind), ...creation() }
+      const { error } = await stage.stage.peer.request(asked as never) // as a daemon sends it
+      s3.fault = () => undefined
+      return error?.message
+    }
+    const denied = { kind: 'answer', status: 403, body: '<Error><Code>AccessDenied</Code></Error>' } as const
+    const gone = { kind: 'answer', status: 404, body: '<Error><Code>NoSuchUpload</Code></Error>' } as const
+    let parts = 0
+    const part = await answered(({ url }) => (!url.includes('partNumber=') ? undefined : parts++ === 0 ? denied : gone))
+    expect(part).toMatch(/403 AccessDenied.*s3:PutObject/)
+    const completed = await answered(({ method, url }) =>
+      method === 'HEAD' || (method === 'POST' && url.includes('uploadId=')) ? denied : undefined,
+    )
+    expect(completed).toMatch(/denies it for the bucket backups in us-east-1; give the access key s3:PutObject/)
+    expect(await left()).toEqual([])
+  })
+
   test('that cannot be stored says why, and leaves nothing behind', async () => {
     const backup = name(kind)
     // The store takes all but the last part of the content.

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, lstatSync, readdirSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 
 /** Where trees of many entries are made: in memory, since a disk that others use takes a millisecond for each. */
@@ -39,7 +39,17 @@ export function bytesByDu(folder: string): number {
   return all - lstatSync(folder).blocks * 512
 }
 
-/** Descriptors of this process. */
-export function openDescriptors(): number {
-  return readdirSync('/proc/self/fd').length
+/** What this process holds open at and below a folder. */
+export function openBelow(folder: string): string[] {
+  const all = readdirSync('/proc/self/fd').map((fd) => readlinkOrGone(`/proc/self/fd/${fd}`))
+  return all.filter((path) => path === folder || path.startsWith(`${folder}/`))
+}
+
+/** The descriptor of the list itself has gone when it is looked at. */
+function readlinkOrGone(path: string): string {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return ''
+  }
 }

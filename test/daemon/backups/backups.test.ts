@@ -109,8 +109,26 @@ describe('a backup', () => {
       async () => (existsSync(kept) ? readdirSync(kept, { recursive: true, withFileTypes: true }) : []),
       (left) => left.filter((entry) => entry.isFile() && !entry.name.endsWith('.lock')).length === 0,
     )
+    // Tried again it is no other one, and its job does not look done.
+    const retried = async (jobId: string) => {
+      const step = (await stage.job(jobId)).stepList.find(({ status }) => status === 'failed')
+      expect((await stage.api('POST', `/jobs/${jobId}/steps/${step?.id}/retry`)).status).toBe(200)
+      return await stage.job(jobId)
+    }
+    expect(await retried(failed.jobId ?? '')).toMatchObject({
+      status: 'failed',
+      error: expect.stringContaining('new one'),
+    })
     writeFileSync(join(server.folder, 'large'), randomBytes(900_000))
     expect(await stage.make({ compression: 'none' }, server.serverId)).toMatchObject({ status: 'completed' })
+    const [whole] = (await stage.api('GET', `${of}/backups?status=completed`)).data
+    const absent = await stage.api('POST', `${of}/backups/${whole.id}/restore`, { paths: ['nope'] })
+    expect((await stage.job(absent.data.jobId)).status).toBe('failed')
+    expect(await retried(absent.data.jobId)).toMatchObject({ status: 'failed', error: expect.stringContaining('nope') })
+    expect(await stage.get(whole.id)).toMatchObject({
+      status: 'completed',
+      error: expect.stringContaining('not restored'),
+    })
     const last = await stage.make({ compression: 'none' }, server.serverId)
     expect(last).toMatchObject({ status: 'failed' })
     await stage.api('PATCH', `${of}/backup-settings`, { backupAllocationMb: null })
@@ -236,6 +254,20 @@ describe('a backup', () => {
     const { db } = stage.panel.app.core
     const own = (counts: 0 | 1) =>
       db.write((tx) => tx.q.updateTable('backup').set({ counts }).where('id', '=', made.id).execute())
+    const databases = JSON.stringify([{ name: 'kept_db', engine: 'mysql', tables: 1, rows: 1, left: ['view v'] }])
+    const problems = JSON.stringify([{ path: '', reason: 'not in the dump of kept_db: view v' }])
+    const noted = { databases, problems, problemCount: 1, error: 'The database kept_db on h1: it is away' }
+    await db.write((tx) => tx.q.updateTable('backup').set(noted).where('id', '=', made.id).execute())
+    const seenBy = async (path: string): Promise<[boolean, unknown]> => {
+      const { data } = await stage.ask('GET', path, undefined, { authorization: `Bearer ${token}` })
+      const [one] = [data].flat()
+      return [JSON.stringify(data).includes('kept_db'), one.problemCount]
+    }
+    expect([await seenBy(''), await seenBy(`/${made.id}`)]).toEqual([
+      [false, 0],
+      [false, 0],
+    ])
+    expect(await stage.get(made.id)).toMatchObject({ databases: [{ name: 'kept_db' }], problemCount: 1 })
     await own(0)
     expect(await asMember('PATCH', `/${made.id}`, { locked: true })).toBe('PERMISSION_DENIED')
     expect(await asMember('PATCH', `/${made.id}`, { name: 'renamed' })).toBe(200)
@@ -243,6 +275,8 @@ describe('a backup', () => {
     expect(await stage.get(made.id)).toMatchObject({ locked: false, status: 'completed' })
     expect(await asMember('POST', `/${made.id}/restore`, { databases: true })).toBe('PERMISSION_DENIED')
     await grant(['server.read', 'backup.read', 'backup.create', 'backup.delete', 'backup.restore', 'database.read'])
+    expect(await seenBy(`/${made.id}`)).toEqual([true, 1])
+    await db.write((tx) => tx.q.updateTable('backup').set({ databases: '[]' }).where('id', '=', made.id).execute())
     expect(await asMember('POST', `/${made.id}/restore`, { files: false, databases: true })).toBe('CONFLICT')
     await own(1)
     expect(await asMember('PATCH', `/${made.id}`, { locked: true })).toBe(200)

@@ -134,6 +134,17 @@ test('a text is written by JSON, and a form uploads a file into a folder', async
   expect(readFileSync(at('up', 'evil.txt'), 'utf8')).toBe('content')
 })
 
+test('a search refuses what it does not know, or what does not go with the rest', async () => {
+  for (const [query, field] of [
+    ['content=x', 'query.content'],
+    ['regex=true&name=*', 'query.regex'],
+    ['ignoreCase=true', 'query.ignoreCase'],
+    ['text=x&kind=folder', 'query.kind'],
+  ]) {
+    expect(await ask('GET', `/search?${query}`), query).toMatchObject({ status: 400, details: [{ field }] })
+  }
+})
+
 describe('an entry', () => {
   test('is renamed and moved, and replaces only what may be replaced', async () => {
     put('a', 'one')

@@ -8,11 +8,13 @@ import {
   open,
   readdir,
   readFile,
+  rm,
   stat,
   symlink,
   truncate,
   writeFile,
 } from 'node:fs/promises'
+import { request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -75,6 +77,24 @@ async function send(
   const code =
     response.status < 400 || bytes.length === 0 ? undefined : (JSON.parse(bytes.toString()) as { code: string }).code
   return { status: response.status, headers: response.headers, bytes, code }
+}
+
+/** An upload whose second half is sent when it is told to. */
+function sendSlowly(path: string): { end(): Promise<{ status: number | undefined; code: string; error: string }> } {
+  const headers = { authorization: `Bearer ${panel.adminToken}`, 'content-length': 2 * MIB }
+  const upload = request(urlOf(path), { method: 'PUT', headers })
+  upload.write(Buffer.alloc(MIB))
+  return {
+    end: () =>
+      new Promise((resolve, reject) => {
+        upload.on('error', reject).on('response', async (answer) => {
+          let text = ''
+          for await (const piece of answer) text += String(piece)
+          resolve({ status: answer.statusCode, ...JSON.parse(text) })
+        })
+        upload.end(Buffer.alloc(MIB))
+      }),
+  }
 }
 
 const bytesOf = (text: string) => new Uint8Array(Buffer.from(text))
@@ -255,6 +275,26 @@ describe('a file of a server', () => {
     )
     expect((await stat(join(folder, 'big.bin'))).size).toBe(content.length)
     expect((await readdir(folder)).filter((name) => name.startsWith('.panel-upload-'))).toEqual([])
+  })
+
+  test('whose folder, or whose beginning, is taken away while it is sent is refused as a conflict that says so', async () => {
+    const partOf = async (): Promise<string | undefined> =>
+      (await readdir(join(folder, 'gone')).catch(() => [])).find((name) => name.startsWith('.panel-upload-'))
+    for (const [taken, message] of [
+      ['the folder', 'The folder of the file was deleted meanwhile'],
+      ['the part', 'What was written was taken away meanwhile'],
+    ]) {
+      await mkdir(join(folder, 'gone'))
+      const begun = sendSlowly('gone/a.bin')
+      const part = await eventually(partOf, (name) => name !== undefined)
+      await rm(join(folder, 'gone', taken === 'the part' ? String(part) : ''), { recursive: true })
+      expect(await begun.end()).toMatchObject({
+        status: 409,
+        code: 'CONFLICT',
+        error: expect.stringContaining(message ?? ''),
+      })
+      await rm(join(folder, 'gone'), { recursive: true, force: true })
+    }
   })
 
   test('that changes while it is read ends in the middle, and never as if it were whole', async () => {

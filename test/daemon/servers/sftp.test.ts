@@ -2,7 +2,8 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { URI } from 'otpauth'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { setServerAccess } from '../../../src/shared/api/access.ts'
+import { removeServerAccess, setServerAccess } from '../../../src/shared/api/access.ts'
+import { createApiKey } from '../../../src/shared/api/api-keys.ts'
 import { changePassword } from '../../../src/shared/api/auth.ts'
 import { createBackup, restoreBackup } from '../../../src/shared/api/backups.ts'
 import { getJob } from '../../../src/shared/api/jobs.ts'
@@ -20,6 +21,7 @@ import {
 import { addSshKey, deleteSshKey, listSshKeys } from '../../../src/shared/api/ssh-keys.ts'
 import { suspendServer } from '../../../src/shared/api/suspension.ts'
 import { enableTwoFactor, verifyTotp } from '../../../src/shared/api/two-factor.ts'
+import { banUser, deleteUser } from '../../../src/shared/api/users.ts'
 import { ProviderId } from '../../../src/shared/kernel/ids.ts'
 import { publicKeyLine } from '../../contract/sftp-session.ts'
 import { skippedUnless } from '../../skips.ts'
@@ -153,6 +155,80 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     const [session] = await client.call(listSftpSessions, { query: { serverId: stage.serverId } })
     await client.call(endSftpSession, { params: { sftpSessionId: session?.id as never } })
     await again.closed
+  })
+
+  test('an API key that may do less than its user gets no token, and none that outlives it', async () => {
+    const { panel, serverId } = stage
+    const all = ['file.sftp', 'file.read', 'file.write', 'console.read', 'console.write']
+    const keyed = async (permissions: string[]) => {
+      const body = { name: permissions.join(' '), permissions, expiresIn: 3600 }
+      const { key, expiresAt } = await panel.client.call(createApiKey, { body } as never)
+      return { client: panel.as(key), endsMs: Date.parse(expiresAt ?? '') }
+    }
+    const reader = (await keyed(['file.sftp', 'file.read'])).client
+    const missing = ['file.write', 'console.read', 'console.write']
+    const denied = { code: 'PERMISSION_DENIED', meta: { missing } }
+    await expect(reader.call(sftpInfo, { query: { serverId } })).rejects.toMatchObject(denied)
+    await expect(reader.call(rotateSftpToken, { body: { serverId } })).rejects.toMatchObject(denied)
+    const info = await reader.call(sftpInfo, { query: { serverId, token: 'false' } as never })
+    expect(info).toMatchObject({ sftpPassword: null })
+    const { client, endsMs } = await keyed(all)
+    const made = await client.call(sftpInfo, { query: { serverId, ttl: 30 * 86_400_000 } as never })
+    expect(made.expiresAt).toBeLessThanOrEqual(endsMs)
+    const rotated = await client.call(rotateSftpToken, { body: { serverId, ttlMs: 30 * 86_400_000 } })
+    expect(rotated.expiresAt).toBeLessThanOrEqual(endsMs)
+  })
+
+  test('whatever takes the right away ends idle sessions, and those with files open, of all connections', async () => {
+    const RIGHTS = ['server.read', 'file.read', 'file.write', 'file.sftp']
+    const changes: [what: string, change: (guest: SftpPerson) => Promise<unknown>, isNarrowed?: boolean][] = [
+      [
+        'the grant is taken back',
+        ({ id }) =>
+          stage.owner.client.call(removeServerAccess, {
+            params: { serverId: stage.serverId, targetUserId: id },
+          } as never),
+      ],
+      [
+        'the account is banned',
+        ({ id }) => stage.panel.client.call(banUser, { params: { userId: id }, body: {} } as never),
+      ],
+      ['the account is deleted', ({ id }) => stage.panel.client.call(deleteUser, { params: { userId: id } } as never)],
+      [
+        'the file is no longer among its paths',
+        ({ id }) =>
+          stage.owner.client.call(setServerAccess, {
+            params: { serverId: stage.serverId },
+            body: { targetUserId: id, permissions: RIGHTS, filePaths: { allow: ['/elsewhere/'], deny: [] } } as never,
+          }),
+        true,
+      ],
+    ]
+    for (const [what, change, isNarrowed = false] of changes) {
+      const file = join(stage.folder, 'held.txt')
+      writeFileSync(file, 'before')
+      const guest = await stage.person()
+      await stage.owner.client.call(setServerAccess, {
+        params: { serverId: stage.serverId },
+        body: { targetUserId: guest.id, permissions: RIGHTS } as never,
+      })
+      const user = `${guest.username}.${stage.serverId}`
+      const [idle, reads, writes] = await Promise.all([1, 2, 3].map(() => openClient(stage, { user })))
+      const [reading, writing] = [await reads?.open('held.txt', 'r'), await writes?.open('held.txt', 'r+')]
+      expect(await reading?.read()).toBe('before')
+      await change(guest)
+      if (isNarrowed) {
+        // The sessions stay: they may do something elsewhere.
+        await eventually(
+          async () => (await reading?.read().catch(() => 'refused')) ?? '',
+          (answer) => answer === 'refused',
+        )
+        await expect(writing?.write('after')).rejects.toThrow()
+        for (const one of [idle, reads, writes]) one?.end()
+      }
+      await Promise.all([idle?.closed, reads?.closed, writes?.closed])
+      expect([what, readFileSync(file, 'utf8')]).toEqual([what, 'before'])
+    }
   })
 
   test('a removed right, a ban and a new password end a session within a second; reading alone does not write', async () => {

@@ -195,6 +195,17 @@ describe('what is wrong with a store is said in a sentence', () => {
   })
 
   it.each([
+    ['AccessDenied', 'give the access key s3:ListBucket there'],
+    ['SignatureDoesNotMatch', 'check the secret access key'],
+    ['RequestTimeTooSkewed', '1970-01-01T00:00:00Z there, 20'],
+    ['', 'check the access key, and that it has s3:ListBucket there'],
+  ])('a denial (%s) with the next step', async (code, step) => {
+    const body = code === '' ? '' : `<Error><Code>${code}</Code></Error>`
+    s3.fault = () => ({ kind: 'answer', status: 403, body, headers: { date: new Date(0).toUTCString() } })
+    expect(await reason(store.list({}))).toMatchObject({ message: expect.stringContaining(step) })
+  })
+
+  it.each([
     ['a page of something else', 200, '<html><body>Welcome</body></html>'],
     ['what is cut off', 200, '<ListBucketResult><Contents>'],
     ['entities', 200, '<!DOCTYPE x [<!ENTITY a "aaaa">]><ListBucketResult>&a;</ListBucketResult>'],

@@ -87,8 +87,15 @@ async function testObjects(stores: ObjectStores, row: StoreRow, { check, signal 
     })
     await check('panel', 'multipart', async () => {
       const upload = { key: inParts, uploadId: await asked().begin(inParts, signal) }
-      const part = await asked().part({ ...upload, number: 1 }, body, signal)
-      await asked().complete(upload, [part], signal)
+      try {
+        const part = await asked().part({ ...upload, number: 1 }, body, signal)
+        await asked().complete(upload, [part], signal)
+      } catch (error) {
+        await asked()
+          .abort(upload)
+          .catch(() => undefined) // why it was to be aborted says more
+        throw error
+      }
       expectBytes(await readAll(asked(), inParts, undefined, signal), body)
     })
     await check('panel', 'delete', async () => {

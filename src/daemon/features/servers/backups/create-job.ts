@@ -20,7 +20,7 @@ import { resumeLater } from './resume-job.ts'
 import { retire } from './retention.ts'
 import { findShown, moveBackup, type ShownBackup, setBackup, storedBytesOf } from './rows.ts'
 import { settingsOf } from './settings.ts'
-import { ignoredOf } from './view.ts'
+import { ignoredOf, withoutDatabase } from './view.ts'
 
 const MIB = 1024 * 1024
 /** A backup whose node stays away longer is given up: the server may have changed its place, and a policy makes another one. */
@@ -71,7 +71,12 @@ export function registerCreate(jobs: Pick<Jobs, 'register'>, deps: BackupDeps): 
         prepare: async () => ({ quiesced: true }),
         run: async ({ job, signal, progress }) => {
           const backup = await findShown(deps.db.read, job.input.backupId)
-          if (backup === undefined || !isOpen(backup)) return undefined // it was made in an attempt that was cut off after its end
+          if (backup === undefined || backup.status === 'failed') {
+            // Asked for again after its end, by which all that it had left was taken away.
+            const error = 'The backup has failed, or is gone, and cannot be gone on with: make a new one'
+            return async () => ({ after: { kind: 'fail', error, code: 'BACKUP_NOT_READY' } })
+          }
+          if (!isOpen(backup)) return undefined // it was made in an attempt that was cut off after its end
           try {
             const made = await pack(deps, { job, backup, signal, progress })
             return async (tx) => {
@@ -254,7 +259,7 @@ async function failed(
     sizeMb: null,
     checksum: null,
     status: 'failed',
-    error: error.slice(0, 500),
+    error: withoutDatabase(error).slice(0, 500),
     ...(isCancelled ? { cancelled: true } : {}),
   } as const
   await announce(tx, deps, { type: 'backup_complete', serverId, data })

@@ -1,6 +1,6 @@
 import * as api from '../../../../shared/api/backups.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
-import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import { ACTION_GATES } from '../../../../shared/kernel/server-life.ts'
 import { changes } from '../../../access/audit.ts'
@@ -15,7 +15,7 @@ import { statusOf } from '../servers/view.ts'
 import { cleanUp, forget, startDelete } from './delete-job.ts'
 import type { BackupDeps } from './deps.ts'
 import { backupOf, refuseUnready } from './find.ts'
-import { isHeld, refuseHeld } from './held.ts'
+import { refuseHeld } from './held.ts'
 import { laneFor } from './lanes.ts'
 import { addBackup, type NewBackup } from './new-backup.ts'
 import { PRUNE_STORE } from './prune-job.ts'
@@ -24,8 +24,9 @@ import { beginRestore, RESTORE_BACKUP, refuseRunning } from './restore-job.ts'
 import { outlivedOf } from './retention.ts'
 import { findShown, type ShownBackup, setBackup } from './rows.ts'
 import { keepSettings, settingsOf, toSettings } from './settings.ts'
+import { sightOf, sightOfAll } from './sight.ts'
 import { VERIFY_BACKUP } from './verify-job.ts'
-import { databasesOf, toBackup, toStarted, withoutFiles } from './view.ts'
+import { databasesOf, shownTo, toStarted } from './view.ts'
 
 const operation = operationsOver<BackupDeps>()
 
@@ -76,9 +77,7 @@ export const updateBackup = operation(
     const seen = ({ name, label, locked }: ShownBackup) => ({ name, label, locked: locked === 1 })
     const changed = changes(seen(backup), seen(after))
     return {
-      answer: (await isHeld({ q: tx.q, now: tx.now }, holder, serverId))
-        ? withoutFiles(toBackup(after))
-        : toBackup(after),
+      answer: shownTo(await sightOf({ q: tx.q, now: tx.now }, holder, serverId), after),
       ...(changed === undefined ? {} : { audit: { resourceId: backupId, details: { serverId, ...changed } } }),
     }
   },
@@ -163,6 +162,13 @@ export const restoreBackup = operation(api.restoreBackup, async (work, { params,
   const backup = await backupOf(tx.q, source.id, params.backupId)
   const { toServerId = params.serverId, paths = null, replace, preBackup, files } = body
   const keepOthers = body.truncate === undefined ? body.keepOthers : !body.truncate
+  if (body.databaseMap !== undefined && !body.databases) {
+    throw fieldError('body.databaseMap', 'is for databases that are restored; give databases as well')
+  }
+  if (!files && (paths !== null || keepOthers)) {
+    const field = paths === null ? (body.truncate === undefined ? 'keepOthers' : 'truncate') : 'paths'
+    throw fieldError(`body.${field}`, 'is for files that are restored, and files is false')
+  }
   if (toServerId !== params.serverId) {
     await permitTarget(tx, holder, toServerId)
     // What is restored to another server is read there.
@@ -308,8 +314,8 @@ export const pruneBackups = operation(api.pruneBackups, async (work, { params: {
     const backup = await findShown(tx.q, id)
     if (backup !== undefined) backups.push(backup)
   }
-  const hides = await isHeld({ q: tx.q, now: tx.now }, holder, serverId)
-  const answer = backups.map((backup) => (hides ? withoutFiles(toBackup(backup)) : toBackup(backup)))
+  const sight = await sightOf({ q: tx.q, now: tx.now }, holder, serverId)
+  const answer = backups.map((backup) => shownTo(sight, backup))
   if (dryRun) return { answer: { backups: answer, jobIds: [] } }
   const jobIds: string[] = []
   for (const backup of backups) {
@@ -363,13 +369,13 @@ export const reattachBackup = operation(
     const row = await findServerRow(tx.q, serverId)
     if (row === undefined || row.deletingAt !== null) return work.fail('SERVER_NOT_FOUND', NO_SERVER)
     if (backup.serverId !== null) {
-      if (backup.serverId === serverId) return { answer: toBackup(backup) }
+      if (backup.serverId === serverId) return { answer: shownTo(sightOfAll(work.holder), backup) }
       return work.fail('CONFLICT', 'This backup belongs to a server that is there; restore it to the other one instead')
     }
     await setBackup(tx, backupId, { serverId })
     const after = (await findShown(tx.q, backupId)) ?? backup
     const details = { name: backup.name, ownerId: backup.ownerId, serverId, serverName: row.name }
-    return { answer: toBackup(after), audit: { resourceId: backupId, details } }
+    return { answer: shownTo(sightOfAll(work.holder), after), audit: { resourceId: backupId, details } }
   },
 )
 

@@ -4,7 +4,7 @@ import type { Data, Input, StreamAnswer } from '../../../../shared/kernel/contra
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { isoTime, now } from '../../../../shared/kernel/time.ts'
 import * as protocol from '../../../../shared/protocol/backups.ts'
-import { permitServer, serverPermissions } from '../../../access/permit.ts'
+import { permitServer } from '../../../access/permit.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
 import { withField } from '../files/agent.ts'
 import { deniedTo, refuseDenied } from '../files/denied-files.ts'
@@ -14,6 +14,7 @@ import { backupOf, refuseUnready } from './find.ts'
 import { refuseHeld } from './held.ts'
 import { nodeOf, stored, withStore } from './reach-store.ts'
 import type { ShownBackup } from './rows.ts'
+import { seesDatabases } from './sight.ts'
 import { databasesOf } from './view.ts'
 
 type Asking = Pick<Context, 'signal' | 'caller'>
@@ -46,6 +47,7 @@ export async function entriesOf(
   const { backup, row } = await readable(deps, params, caller)
   refuseDenied(row, query.path, caller)
   const rules = ignore({ ignorecase: true }).add(deniedTo(row, caller))
+  const seen = await seesDatabases({ q: deps.db.read, now: now(deps.clock) }, caller, row.id)
   const nodeId = nodeOf(deps, backup, row.nodeId)
   const grant = { nodeId, ownerId: backup.ownerId, mode: 'read', signal: context.signal } as const
   return await withStore(deps, backup.storeId, grant, async (store) => {
@@ -65,7 +67,8 @@ export async function entriesOf(
       }
       after = page.next
       if (after !== null && entries.length < query.limit) continue
-      const databases = page.extras.map(({ name, size }) => ({ name: name.replace(/\.sql$/, ''), size }))
+      const dumps = seen ? page.extras : []
+      const databases = dumps.map(({ name, size }) => ({ name: name.replace(/\.sql$/, ''), size }))
       return { entries, next: after, databases }
     }
   })
@@ -88,8 +91,7 @@ export async function download(
   const denied = deniedTo(row, caller)
   // Dumps of databases are for those who may read these.
   const at = { q: deps.db.read, now: now(deps.clock) }
-  const hides =
-    databasesOf(backup).length > 0 && (await serverPermissions(at, caller, row.id, ['database.read'])).length === 0
+  const hides = databasesOf(backup).length > 0 && !(await seesDatabases(at, caller, row.id))
   const path = query.path ?? (hides ? '/' : null)
   const compression = query.compression ?? (backup.kind === 'archive' ? backup.compression : 'gzip')
   const nodeId = nodeOf(deps, backup, row.nodeId)

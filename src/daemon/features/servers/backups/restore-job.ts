@@ -12,6 +12,7 @@ import { statusOf } from '../servers/view.ts'
 import { announce } from './announce.ts'
 import { restoreDumps } from './database-dumps.ts'
 import type { BackupDeps } from './deps.ts'
+import { refuseUnready } from './find.ts'
 import { afterFailure, DAY_MS, keyOf, reasonOf } from './job-ends.ts'
 import { POOL } from './lanes.ts'
 import { addBackup } from './new-backup.ts'
@@ -141,9 +142,17 @@ async function targetOf({ db }: BackupDeps, { serverId }: Job['input']): Promise
 }
 
 /** The backup and the server, as they are now; throws where the one made before has failed, or what is restored is not whole. */
-async function both(deps: BackupDeps, { input, state }: Job): Promise<readonly [ShownBackup, ServerRow]> {
+async function both(deps: BackupDeps, { id: jobId, input, state }: Job): Promise<readonly [ShownBackup, ServerRow]> {
   const backup = await findShown(deps.db.read, input.backupId)
   if (backup === undefined) throw new PanelError('BACKUP_NOT_FOUND', 'The backup is gone')
+  // A step that is tried again after the end takes the backup anew, so that nobody deletes it meanwhile.
+  if (backup.status !== 'restoring' || backup.jobId !== jobId) {
+    refuseUnready(backup)
+    const taken = { status: 'restoring', jobId, error: null } as const
+    if (!(await deps.db.write((tx) => moveBackup(tx, backup.id, ['completed'], taken)))) {
+      throw new PanelError('BACKUP_NOT_READY', `The backup ${backup.name} is no longer ready; look again`)
+    }
+  }
   if (state.preBackupId !== null) {
     const before = await findBackup(deps.db.read, state.preBackupId)
     if (before?.completedAt == null) {

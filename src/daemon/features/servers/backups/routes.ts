@@ -7,13 +7,13 @@ import { findServerRow } from '../servers/rows.ts'
 import type { BackupDeps } from './deps.ts'
 import { audited } from './download-audit.ts'
 import { backupOf } from './find.ts'
-import { isHeld } from './held.ts'
 import * as operations from './operations.ts'
 import * as reads from './reads.ts'
 import { findShown, listShown } from './rows.ts'
 import { scan } from './scan.ts'
 import { toSettings } from './settings.ts'
-import { toBackup, withoutFiles } from './view.ts'
+import { sightOf, sightOfAll } from './sight.ts'
+import { type Sight, shownTo } from './view.ts'
 
 /** Backups of servers: their own, and those of all servers for hosts. */
 export function backupRoutes(deps: BackupDeps): Route[] {
@@ -22,20 +22,19 @@ export function backupRoutes(deps: BackupDeps): Route[] {
     if ((await findServerRow(db.read, serverId)) !== undefined) return
     throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   }
-  const hidesFrom = (context: Pick<Context, 'caller'>, serverId: string): Promise<boolean> =>
-    isHeld({ q: db.read, now: now(clock) }, callerOf(context), serverId)
+  const sight = (context: Pick<Context, 'caller'>, serverId: string): Promise<Sight> =>
+    sightOf({ q: db.read, now: now(clock) }, callerOf(context), serverId)
   return [
     route(api.listBackups, async ({ params: { serverId }, query }, context) => {
       await known(serverId)
       const { rows, total } = await listShown(db.read, { ...query, serverId })
-      const hides = await hidesFrom(context, serverId)
-      return { items: rows.map((row) => (hides ? withoutFiles(toBackup(row)) : toBackup(row))), total }
+      const seen = await sight(context, serverId)
+      return { items: rows.map((row) => shownTo(seen, row)), total }
     }),
     operate(operations.createBackup, deps),
     route(api.getBackup, async ({ params: { serverId, backupId } }, context) => {
       await known(serverId)
-      const backup = toBackup(await backupOf(db.read, serverId, backupId))
-      return (await hidesFrom(context, serverId)) ? withoutFiles(backup) : backup
+      return shownTo(await sight(context, serverId), await backupOf(db.read, serverId, backupId))
     }),
     operate(operations.updateBackup, deps),
     operate(operations.deleteBackup, deps),
@@ -56,13 +55,15 @@ export function backupRoutes(deps: BackupDeps): Route[] {
       return await toSettings(db.read, stores, serverId)
     }),
     operate(operations.updateSettings, deps),
-    route(api.listAllBackups, async ({ query }) => {
+    route(api.listAllBackups, async ({ query }, context) => {
       const { rows, total } = await listShown(db.read, query)
-      return { items: rows.map(toBackup), total }
+      const seen = sightOfAll(callerOf(context))
+      return { items: rows.map((row) => shownTo(seen, row)), total }
     }),
     route(api.getAnyBackup, async ({ params: { backupId } }, context) => {
       const row = await findShown(db.read, backupId)
-      return row === undefined ? context.fail('BACKUP_NOT_FOUND', 'There is no such backup') : toBackup(row)
+      if (row === undefined) return context.fail('BACKUP_NOT_FOUND', 'There is no such backup')
+      return shownTo(sightOfAll(callerOf(context)), row)
     }),
     operate(operations.deleteAnyBackup, deps),
     operate(operations.reattachBackup, deps),

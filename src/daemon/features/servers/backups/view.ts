@@ -30,11 +30,39 @@ export function toBackup(row: ShownBackup): Backup {
   }
 }
 
-/** The same for whoever does not get all files of the server: what could not be packed, and what is damaged, is not named. */
-export function withoutFiles(backup: Backup): Backup {
+/** What of a backup somebody gets to see beside that it is there. */
+export interface Sight {
+  /** All files of the server, and so what could not be packed and what is damaged. */
+  readonly files: boolean
+  /** Databases of the server by name. */
+  readonly databases: boolean
+}
+
+/** A backup for whoever does not see all of it: files and databases are not named, neither in sentences. */
+export function shownTo({ files, databases }: Sight, row: ShownBackup): Backup {
+  const all = toBackup(row)
+  const backup = databases ? all : withoutDatabases(all)
+  if (files) return backup
   const { error, damage } = backup
   const texts = { error: error === null ? null : 'It has failed', damage: damage === null ? null : 'It is damaged' }
   return { ...backup, ...texts, problems: [], ignored: [] }
+}
+
+function withoutDatabases(backup: Backup): Backup {
+  const problems = backup.problems.filter(({ path, reason }) => path !== '' || !namesDatabase(reason))
+  const problemCount = backup.problemCount - (backup.problems.length - problems.length)
+  const error = backup.error === null ? null : withoutDatabase(backup.error)
+  return { ...backup, databases: [], problems, problemCount, error }
+}
+
+/** A sentence for those who do not see databases. */
+export function withoutDatabase(sentence: string): string {
+  return namesDatabase(sentence) ? 'A database of the server could not be dumped or restored' : sentence
+}
+
+/** Sentences of dumps and of hosts begin with what they are about. */
+function namesDatabase(sentence: string): boolean {
+  return sentence.startsWith('The database ') || sentence.includes('the dump of ')
 }
 
 /** Bytes as MiB of two digits. */

@@ -84,6 +84,8 @@ export async function uploadForm(
   { params: { serverId }, query, body }: Input<typeof api.uploadFile>,
   context: Asking,
 ): Promise<api.WrittenFile> {
+  const unknown = Object.keys(body.fields ?? {}).find((field) => field !== 'path')
+  if (unknown !== undefined) throw fieldError(`body.${unknown.slice(0, 100)}`, 'is not a field of this request')
   const folder = query.path ?? body.fields?.['path'] ?? '/'
   const name = body.fileName.split(/[/\\]/).at(-1) ?? ''
   if (name === '' || name === '.' || name === '..') throw fieldError('body.file', 'must have a file name')

@@ -7,6 +7,7 @@ import type {
   sumFiles,
 } from '../../../../shared/api/files.ts'
 import type { Data, Input } from '../../../../shared/kernel/contract.ts'
+import { fieldError } from '../../../../shared/kernel/errors.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import * as protocol from '../../../../shared/protocol/file-operations.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
@@ -85,6 +86,13 @@ export async function searchIn(
   asking: Asking,
 ): Promise<Data<typeof searchFiles>> {
   const { path, name, text, regex, ignoreCase, kind, limit, maxFileMb, maxSeconds } = query
+  if (regex && text === undefined) throw fieldError('query.regex', 'is for a text that is looked for; give text as well')
+  if (ignoreCase && text === undefined && name === undefined) {
+    throw fieldError('query.ignoreCase', 'is for a name or a text that is looked for; give name or text as well')
+  }
+  if (text !== undefined && kind !== undefined && kind !== 'file') {
+    throw fieldError('query.kind', 'must be file, or left out, where a text is looked for')
+  }
   const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), folders: [path] })
   const { signal } = asking
   const what = { name: name ?? null, text: text ?? null, isPattern: regex, ignoreCase, kind: kind ?? null, limit }

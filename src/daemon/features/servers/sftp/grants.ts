@@ -17,7 +17,8 @@ export type GrantNow =
   | { readonly grant: SftpGrant; readonly reason: null }
   | { readonly grant: null; readonly reason: string }
 
-const WANTED = ['file.sftp', 'file.read', 'file.write', 'console.read', 'console.write'] as const
+/** What a session may be allowed. */
+export const SFTP_RIGHTS = ['file.sftp', 'file.read', 'file.write', 'console.read', 'console.write'] as const
 
 /** The rights of a session at this moment: of its credential, of its user on the server, and of the server itself. */
 export async function grantOf(
@@ -38,7 +39,7 @@ export async function rightsOn(
   if (holder === undefined) return none('The account is banned or deleted')
   const row = await findServerRow(at.q, serverId)
   if (row === undefined || row.deletingAt !== null) return none('The server is deleted')
-  const held = new Set<string>(await serverPermissions(at, holder, serverId, WANTED))
+  const held = new Set<string>(await serverPermissions(at, holder, serverId, SFTP_RIGHTS))
   const mayChange = isReadOnly === 0
   const filePaths = await memberPaths(at, holder, serverId)
   const grant = {

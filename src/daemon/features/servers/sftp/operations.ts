@@ -2,14 +2,17 @@ import * as api from '../../../../shared/api/sftp.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { now } from '../../../../shared/kernel/time.ts'
+import type { Caller } from '../../../access/caller.ts'
 import { operationsOver, recordChange } from '../../../access/operation.ts'
 import { type Holder, permitServer, serverPermissions } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
+import { holderOf } from '../../accounts/auth/job-holder.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow } from '../servers/rows.ts'
 import type { SftpDeps } from './deps.ts'
+import { SFTP_RIGHTS } from './grants.ts'
 import { makeToken } from './rows.ts'
 import { type SftpServerDeps, sftpOfNode } from './sftp-of-node.ts'
 import { sessionView, tokenView } from './view.ts'
@@ -22,7 +25,7 @@ export async function connectionInfo(
 ) {
   const caller = callerOf(context)
   const at = { q: deps.db.read, now: now(deps.clock) }
-  await permitServer(at, caller, serverId, ['file.sftp'])
+  await (wantsToken ? permitToken(at, caller, serverId) : permitServer(at, caller, serverId, ['file.sftp']))
   const server = await shownServer(at, serverId)
   refuseSuspended(server)
   const user = await at.q
@@ -33,7 +36,8 @@ export async function connectionInfo(
   const by = { deps, principal: context.principal, endpoint: api.sftpInfo }
   const made = wantsToken
     ? await deps.db.write(async (tx) => {
-        const token = await makeToken(tx, deps.clock, { userId: caller.userId, serverId, ttlMs: ttl })
+        const ttlMs = ttlWithin(caller, ttl, tx.now)
+        const token = await makeToken(tx, deps.clock, { userId: caller.userId, serverId, ttlMs })
         await recordChange(tx, by, { audit: { resourceId: serverId, details: { ttlMs: ttl } } })
         return token
       })
@@ -52,7 +56,7 @@ const operation = operationsOver<SftpDeps>()
 
 export const rotateToken = operation(api.rotateSftpToken, async (work, { body: { serverId, ttlMs } }) => {
   const { tx, deps, holder } = work
-  await permitServer(tx, holder, serverId, ['file.sftp'])
+  await permitToken(tx, holder, serverId)
   refuseSuspended(await shownServer(tx, serverId))
   const { userId } = holder
   const gone = await tx.q
@@ -60,7 +64,8 @@ export const rotateToken = operation(api.rotateSftpToken, async (work, { body: {
     .where('serverId', '=', serverId)
     .where('userId', '=', userId)
     .executeTakeFirst()
-  const { token, expiresAtMs } = await makeToken(tx, deps.clock, { userId, serverId, ttlMs })
+  const within = ttlWithin(work.caller, ttlMs, tx.now)
+  const { token, expiresAtMs } = await makeToken(tx, deps.clock, { userId, serverId, ttlMs: within })
   tx.onCommit(() => deps.credentials.changed())
   return {
     answer: { sftpPassword: token, expiresAt: expiresAtMs, ttlMs },
@@ -126,6 +131,28 @@ export const revokeTokens = operation(api.revokeSftpTokens, async (work, { query
   tx.onCommit(() => deps.credentials.changed())
   return { answer: { revoked }, audit: { resourceId: serverId, details: { revoked } } }
 })
+
+/** A token stands for its user: an API key that may do less on the server than they may does not get one. */
+async function permitToken(at: At, holder: Holder, serverId: string): Promise<void> {
+  await permitServer(at, holder, serverId, ['file.sftp'])
+  if (holder.scope === null) return
+  const user = await holderOf(at, holder.userId, null)
+  const held = user === undefined ? [] : await serverPermissions(at, user, serverId, SFTP_RIGHTS)
+  const own = await serverPermissions(at, holder, serverId, held)
+  const missing = held.filter((permission) => !own.includes(permission))
+  if (missing.length === 0) return
+  throw new PanelError(
+    'PERMISSION_DENIED',
+    `An SFTP token may do all that your account may do here, and this API key lacks ${missing.join(' and ')}: sign in, or ask without a token (token=false)`,
+    { meta: { missing } },
+  )
+}
+
+/** What is made by an API key does not outlive it. */
+function ttlWithin(caller: Pick<Caller, 'kind' | 'expiresAt'> | undefined, ttlMs: number, nowText: string): number {
+  if (caller?.kind !== 'apiKey' || caller.expiresAt === null) return ttlMs
+  return Math.min(ttlMs, Math.max(0, Date.parse(caller.expiresAt) - Date.parse(nowText)))
+}
 
 /** One page of those who are in. */
 export async function listSessions(
