@@ -85,6 +85,8 @@ describe.skipIf(NO_MARIADB !== undefined)(`a backup with a MariaDB along${NO_MAR
     const played = await rows()
     expect((await stage.ask('POST', `/${backup.made.id}/restore`, restore)).code).toBe('DATABASE_NOT_MANAGED')
     expect(await rows()).toBe(played)
+    const alone = { files: true, forceDatabases: true }
+    expect((await stage.ask('POST', `/${backup.made.id}/restore`, alone)).code).toBe('VALIDATION_ERROR')
     const forced = { ...restore, forceDatabases: true }
     expect(await stage.done('POST', `/${backup.made.id}/restore`, forced)).toMatchObject({ status: 'succeeded' })
     expect(await rows()).toBe(before)

@@ -263,4 +263,12 @@ export const MUTANTS: readonly Mutant[] = [
     replace: 'const MOST_BYTES = 1024 ** 4',
     seenBy: ['test/security/database-host.test.ts'],
   },
+  {
+    title: 'a database that the panel does not manage is dropped when it is deleted',
+    topic: 'database hosts',
+    file: 'src/daemon/features/servers/databases/change.ts',
+    find: 'if (found.managed === 1 || drop === true) return beginDrop',
+    replace: 'if (found.managed <= 1 || drop === true) return beginDrop',
+    seenBy: ['test/daemon/databases/mariadb.test.ts'],
+  },
 ]

@@ -10,8 +10,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'due times of a clock that was ahead are left',
     topic: 'jobs',
     file: 'src/daemon/jobs/runner.ts',
-    find: 'aheadMs < this.#aheadMs - SET_BACK_MS',
-    replace: 'aheadMs > this.#aheadMs + SET_BACK_MS * 1e9',
+    find: 'this.#hasLooked && !isSetBack',
+    replace: 'this.#hasLooked || isSetBack',
     seenBy: [CLOCK],
   },
   {

@@ -165,6 +165,9 @@ export const restoreBackup = operation(api.restoreBackup, async (work, { params,
   if (body.databaseMap !== undefined && !body.databases) {
     throw fieldError('body.databaseMap', 'is for databases that are restored; give databases as well')
   }
+  if (body.forceDatabases && !body.databases) {
+    throw fieldError('body.forceDatabases', 'is for databases that are restored; give databases as well')
+  }
   if (!files && (paths !== null || keepOthers)) {
     const field = paths === null ? (body.truncate === undefined ? 'keepOthers' : 'truncate') : 'paths'
     throw fieldError(`body.${field}`, 'is for files that are restored, and files is false')
