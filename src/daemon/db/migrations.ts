@@ -24,6 +24,7 @@ import { backups } from './migrations/0021-backups.ts'
 import { schedules } from './migrations/0022-schedules.ts'
 import { migration } from './migrations/0023-migration.ts'
 import { databaseManaged } from './migrations/0024-database-managed.ts'
+import { sftpTokenKey } from './migrations/0025-sftp-token-key.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -59,6 +60,7 @@ export const MIGRATIONS: readonly Migration[] = [
   schedules,
   migration,
   databaseManaged,
+  sftpTokenKey,
 ]
 
 /** The newest version that this program knows. */

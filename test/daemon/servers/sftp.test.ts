@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { URI } from 'otpauth'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { removeServerAccess, setServerAccess } from '../../../src/shared/api/access.ts'
-import { createApiKey } from '../../../src/shared/api/api-keys.ts'
+import { createApiKey, deleteApiKey } from '../../../src/shared/api/api-keys.ts'
 import { changePassword } from '../../../src/shared/api/auth.ts'
 import { createBackup, restoreBackup } from '../../../src/shared/api/backups.ts'
 import { getJob } from '../../../src/shared/api/jobs.ts'
@@ -157,13 +157,13 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     await again.closed
   })
 
-  test('an API key that may do less than its user gets no token, and none that outlives it', async () => {
+  test('an API key that may do less than its user gets no token, and none that outlives it or its deletion', async () => {
     const { panel, serverId } = stage
     const all = ['file.sftp', 'file.read', 'file.write', 'console.read', 'console.write']
     const keyed = async (permissions: string[]) => {
       const body = { name: permissions.join(' '), permissions, expiresIn: 3600 }
-      const { key, expiresAt } = await panel.client.call(createApiKey, { body } as never)
-      return { client: panel.as(key), endsMs: Date.parse(expiresAt ?? '') }
+      const { id, key, expiresAt } = await panel.client.call(createApiKey, { body } as never)
+      return { id, client: panel.as(key), endsMs: Date.parse(expiresAt ?? '') }
     }
     const reader = (await keyed(['file.sftp', 'file.read'])).client
     const missing = ['file.write', 'console.read', 'console.write']
@@ -172,11 +172,15 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     await expect(reader.call(rotateSftpToken, { body: { serverId } })).rejects.toMatchObject(denied)
     const info = await reader.call(sftpInfo, { query: { serverId, token: 'false' } as never })
     expect(info).toMatchObject({ sftpPassword: null })
-    const { client, endsMs } = await keyed(all)
+    const { id, client, endsMs } = await keyed(all)
     const made = await client.call(sftpInfo, { query: { serverId, ttl: 30 * 86_400_000 } as never })
     expect(made.expiresAt).toBeLessThanOrEqual(endsMs)
     const rotated = await client.call(rotateSftpToken, { body: { serverId, ttlMs: 30 * 86_400_000 } })
     expect(rotated.expiresAt).toBeLessThanOrEqual(endsMs)
+    const tokens = () => panel.client.call(listSftpTokens, { query: { serverId } })
+    const before = (await tokens()).length
+    await panel.client.call(deleteApiKey, { params: { keyId: id } } as never)
+    expect(await tokens()).toHaveLength(before - 1)
   })
 
   test('whatever takes the right away ends idle sessions, and those with files open, of all connections', async () => {

@@ -57,6 +57,8 @@ interface SftpTokenTable {
   id: string
   userId: string
   serverId: string
+  /** Which it was made with, and goes with; `null`: by a person who was signed in. */
+  apiKeyId: string | null
   /** SHA-256 in hex. */
   tokenHash: string
   ttlMs: number

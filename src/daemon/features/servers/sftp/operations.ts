@@ -37,7 +37,7 @@ export async function connectionInfo(
   const made = wantsToken
     ? await deps.db.write(async (tx) => {
         const ttlMs = ttlWithin(caller, ttl, tx.now)
-        const token = await makeToken(tx, deps.clock, { userId: caller.userId, serverId, ttlMs })
+        const token = await makeToken(tx, deps.clock, { userId: caller.userId, serverId, ttlMs, apiKeyId: keyOf(caller) })
         await recordChange(tx, by, { audit: { resourceId: serverId, details: { ttlMs: ttl } } })
         return token
       })
@@ -65,7 +65,7 @@ export const rotateToken = operation(api.rotateSftpToken, async (work, { body: {
     .where('userId', '=', userId)
     .executeTakeFirst()
   const within = ttlWithin(work.caller, ttlMs, tx.now)
-  const { token, expiresAtMs } = await makeToken(tx, deps.clock, { userId, serverId, ttlMs: within })
+  const { token, expiresAtMs } = await makeToken(tx, deps.clock, { userId, serverId, ttlMs: within, apiKeyId: keyOf(work.caller) })
   tx.onCommit(() => deps.credentials.changed())
   return {
     answer: { sftpPassword: token, expiresAt: expiresAtMs, ttlMs },
@@ -146,6 +146,10 @@ async function permitToken(at: At, holder: Holder, serverId: string): Promise<vo
     `An SFTP token may do all that your account may do here, and this API key lacks ${missing.join(' and ')}: sign in, or ask without a token (token=false)`,
     { meta: { missing } },
   )
+}
+
+function keyOf(caller: Pick<Caller, 'kind' | 'credentialId'> | undefined): string | null {
+  return caller?.kind === 'apiKey' ? caller.credentialId : null
 }
 
 /** What is made by an API key does not outlive it. */

@@ -18,11 +18,20 @@ export function isToken(text: string): boolean {
   return TOKEN.test(text)
 }
 
+/** For whom and for how long a token is to be. */
+interface WantedToken {
+  readonly userId: string
+  readonly serverId: string
+  readonly ttlMs: number
+  /** The API key that asks for it; it goes with that. */
+  readonly apiKeyId: string | null
+}
+
 /** A fresh token for a user and a server; only its hash is kept. */
 export async function makeToken(
   tx: Tx,
   clock: Clock,
-  { userId, serverId, ttlMs }: { readonly userId: string; readonly serverId: string; readonly ttlMs: number },
+  { userId, serverId, ttlMs, apiKeyId }: WantedToken,
 ): Promise<{ readonly token: string; readonly expiresAtMs: number }> {
   await tx.q.deleteFrom('sftpToken').where('expiresAt', '<=', tx.now).execute()
   const own = await tx.q
@@ -40,7 +49,7 @@ export async function makeToken(
   await tx.q
     .insertInto('sftpToken')
     .values({
-      ...{ id: newId('sft', clock), userId, serverId, tokenHash: sha256(token), ttlMs },
+      ...{ id: newId('sft', clock), userId, serverId, apiKeyId, tokenHash: sha256(token), ttlMs },
       expiresAt: isoTime(expiresAtMs),
       createdAt: tx.now,
       lastUsedAt: null,
