@@ -37,7 +37,12 @@ export async function connectionInfo(
   const made = wantsToken
     ? await deps.db.write(async (tx) => {
         const ttlMs = ttlWithin(caller, ttl, tx.now)
-        const token = await makeToken(tx, deps.clock, { userId: caller.userId, serverId, ttlMs, apiKeyId: keyOf(caller) })
+        const token = await makeToken(tx, deps.clock, {
+          userId: caller.userId,
+          serverId,
+          ttlMs,
+          apiKeyId: keyOf(caller),
+        })
         await recordChange(tx, by, { audit: { resourceId: serverId, details: { ttlMs: ttl } } })
         return token
       })
@@ -65,7 +70,12 @@ export const rotateToken = operation(api.rotateSftpToken, async (work, { body: {
     .where('userId', '=', userId)
     .executeTakeFirst()
   const within = ttlWithin(work.caller, ttlMs, tx.now)
-  const { token, expiresAtMs } = await makeToken(tx, deps.clock, { userId, serverId, ttlMs: within, apiKeyId: keyOf(work.caller) })
+  const { token, expiresAtMs } = await makeToken(tx, deps.clock, {
+    userId,
+    serverId,
+    ttlMs: within,
+    apiKeyId: keyOf(work.caller),
+  })
   tx.onCommit(() => deps.credentials.changed())
   return {
     answer: { sftpPassword: token, expiresAt: expiresAtMs, ttlMs },
