@@ -125,7 +125,11 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases of the source${NO_MARIADB ?
     expect(await databasesOf(1)).toEqual([])
     const two = await serverOf(2)
     await client.call(deleteServer, { params: { serverId: two.id } })
-    await eventually('the server is gone', async () => (await stage.servers()).every(({ id }) => id !== two.id), PATIENCE_MS)
+    await eventually(
+      'the server is gone',
+      async () => (await stage.servers()).every(({ id }) => id !== two.id),
+      PATIENCE_MS,
+    )
     const rows = () => stage.panel.app.core.db.read.selectFrom('serverDatabase').selectAll().execute()
     expect((await rows()).map(({ state }) => state)).toEqual(['ready'])
     expect(await schemas()).toEqual(OF_THE_SOURCE)
