@@ -1,12 +1,12 @@
 // A reporter of vitest that ends what does not end: vitest's own limits cannot stop a test whose process is busy or blocked. After
-// five minutes of one file it prints what that file has not finished and where its process stands, and kills the process; the
-// other files go on, and the run fails.
-import { readdirSync, readFileSync } from 'node:fs'
+// four minutes of one file it prints what that file has not finished and where its process stands, and kills the process; the
+// other files go on. PANEL_STUCK_FILES names a file that gets the names of those that were ended.
+import { appendFileSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'undici'
 
-const LIMIT_MS = 300_000
+const LIMIT_MS = 240_000
 const LOOK_MS = 5_000
 const DEBUGGER_MS = 10_000
 
@@ -57,6 +57,8 @@ export default class Stuck {
         for (const test of open.slice(0, 5)) console.error(`  not finished: ${test.fullName}`)
     }
     console.error(await standOf(pid))
+    const list = process.env['PANEL_STUCK_FILES']
+    if (list !== undefined) appendFileSync(list, `${title.slice(titleOf('').length)}\n`)
     process.kill(pid, 'SIGKILL')
   }
 }
