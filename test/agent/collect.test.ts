@@ -1,0 +1,30 @@
+import { constants, PerformanceObserver } from 'node:perf_hooks'
+import { afterEach, expect, it } from 'vitest'
+import { collectAfter, collectPassed, keepHeapSmall } from '../../src/shared/platform/collect.ts'
+
+const MIB = 1024 * 1024
+const kinds: unknown[] = []
+const observer = new PerformanceObserver((list) => {
+  for (const { detail } of list.getEntries()) kinds.push((detail as { kind: number }).kind) // as Node documents it for `gc`
+})
+afterEach(() => observer.disconnect())
+
+/** The kinds of collections while that runs; V8 may add minor ones of its own. */
+async function collections(work: () => void): Promise<unknown[]> {
+  kinds.length = 0
+  observer.observe({ entryTypes: ['gc'] })
+  work()
+  await expect.poll(() => kinds.length).toBeGreaterThan(0)
+  return kinds
+}
+
+it('what has passed is collected: often the young, after many bytes all, and all at once when the heap is to stay small', async () => {
+  expect(await collections(() => collectAfter(4 * MIB))).toContain(constants.NODE_PERFORMANCE_GC_MINOR)
+  expect(await collections(() => collectPassed(512 * MIB))).toContain(constants.NODE_PERFORMANCE_GC_MAJOR)
+  let relax = (): void => {}
+  const small = collections(() => {
+    relax = keepHeapSmall()
+  })
+  expect(await small).toContain(constants.NODE_PERFORMANCE_GC_MAJOR)
+  relax()
+})
