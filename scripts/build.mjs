@@ -6,9 +6,9 @@
 //   node scripts/build.mjs <folder> [more …]     a whole copy elsewhere, for tests and the bench: folders are compiled with it,
 //                                                and files are made programs in few files beside bin/panel.js
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { rolldown } from 'rolldown'
 
@@ -78,8 +78,11 @@ async function bundle(target) {
   const build = await rolldown({
     input: programs(),
     platform: 'node',
+    // What is shared only declares: what nobody uses of it need not be loaded.
+    treeshake: { moduleSideEffects: (id, isOutside) => isOutside || !id.startsWith(join(root, 'src', 'shared')) },
     plugins: [
       { name: 'what stays outside', resolveId: outside },
+      { name: 'endpoints as outlines', ...(await outlines(dirname(target))) },
       { name: 'help that is made already', load: await readyHelp(dirname(target)) },
       { name: 'React without its development half', transform: forProduction },
       { name: 'one byte for each character', generateBundle: inLatin1 },
@@ -106,6 +109,40 @@ async function readyHelp(folder) {
   const texts = JSON.stringify(JSON.stringify([...pages]))
   const module = `export const pages = new Map(JSON.parse(${texts}))`
   return (id) => (id === join(root, 'src', 'cli', 'kit', 'help-pages.ts') ? module : null)
+}
+
+/**
+ * Puts outlines of endpoints into the place of the contract for the command line, which asks and does not answer: to load the contract,
+ * and the library that it is written in, takes longer than most commands run.
+ */
+async function outlines(folder) {
+  const places = { cli: join(root, 'src', 'cli'), shared: join(root, 'src', 'shared') }
+  const { outlineSource } = await import(
+    pathToFileURL(join(folder, 'src', 'shared', 'outline', 'outline-source.js')).href
+  )
+  const mark = '?outline'
+  return {
+    resolveId(id, importer) {
+      if (!importer?.startsWith(places.cli) || !/\/shared\/(?:api|kernel)\/[a-z-]+\.ts$/.test(id)) return null
+      const file = resolve(dirname(importer), id)
+      return importsZod(file) ? `${file}${mark}` : null
+    },
+    async load(id) {
+      if (!id.endsWith(mark)) return null
+      const contract = id.slice(0, -mark.length)
+      const compiled = join(folder, relative(root, contract)).replace(/ts$/, 'js')
+      const code = outlineSource(await import(pathToFileURL(compiled).href), {
+        contract,
+        outline: join(places.shared, 'outline', 'endpoint-outline.ts'),
+        endpoints: join(places.shared, 'endpoints.ts'),
+      })
+      return { code, moduleType: 'js' }
+    },
+  }
+}
+
+function importsZod(file) {
+  return /^import .* from 'zod'$/m.test(readFileSync(file, 'utf8'))
 }
 
 /** React and what belongs to it choose their half by NODE_ENV when they are loaded; here the build chooses. */

@@ -1118,10 +1118,16 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/shared/kernel/time.ts': {
     sees: 'client',
+    patterns: ['z.iso.datetime({precision:3})', 'z.iso.datetime({offset:true})', 'z.iso.date()'],
+  },
+  'src/shared/outline/shape.ts': {
+    sees: 'panel',
+    patterns: [],
+    made: { 'new RegExp(source, flags)': 'those of the contract, which are listed here with it' },
+  },
+  'src/shared/kernel/clock.ts': {
+    sees: 'client',
     patterns: [
-      'z.iso.datetime({precision:3})',
-      'z.iso.datetime({offset:true})',
-      'z.iso.date()',
       String.raw`/^\d+(\.\d+)?$/`,
       String.raw`/^(\d{1,15}(\.\d{1,15})?(ms|s|m|h|d))+$/`,
       String.raw`/(\d{1,15}(?:\.\d{1,15})?)(ms|s|m|h|d)/g`,

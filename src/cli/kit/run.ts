@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Client } from '../../shared/client.ts'
+import { systemClock } from '../../shared/kernel/clock.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
-import { systemClock } from '../../shared/kernel/time.ts'
 import type { Connection } from '../net/http.ts'
 import type { StreamOpener } from '../net/stream.ts'
 import type { Roles } from '../roles.ts'
@@ -22,7 +22,7 @@ import type { Terminal } from './terminal.ts'
 export interface Run {
   readonly command: Command
   /** All commands. */
-  readonly tree: Tree
+  readonly tree: () => Promise<Tree>
   readonly path: readonly string[]
   readonly args: Args
   readonly env: Environment
@@ -55,7 +55,7 @@ export interface Run {
 /** What a run is made of. */
 export interface RunParts {
   readonly command: Command
-  readonly tree: Tree
+  readonly tree: () => Promise<Tree>
   readonly path: readonly string[]
   readonly args: Args
   readonly env: Environment
