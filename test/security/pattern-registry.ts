@@ -1120,10 +1120,21 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'client',
     patterns: ['z.iso.datetime({precision:3})', 'z.iso.datetime({offset:true})', 'z.iso.date()'],
   },
+  'src/cli/kit/output/plain-jq.ts': {
+    sees: 'operator',
+    patterns: [
+      '/[A-Za-z_][A-Za-z0-9_]*/y',
+      String.raw`/"[ !#-[\]-~]*"/y`,
+      String.raw`/-?\d{1,9}/y`,
+      '/==|!=|<=|>=|<|>/y',
+      String.raw`/true\b|false\b|null\b|-?(?:0|[1-9]\d{0,14})(?![\d.eE])/y`,
+      String.raw`/^[ -~\u00a0-\ud7ff\ue000-\ufffd]*$/`,
+    ],
+  },
   'src/shared/outline/shape.ts': {
     sees: 'panel',
     patterns: [],
-    made: { 'new RegExp(source, flags)': 'those of the contract, which are listed here with it' },
+    made: { 'new RegExp(like[0], like[1])': 'those of the contract, which are listed here with it' },
   },
   'src/shared/kernel/clock.ts': {
     sees: 'client',

@@ -4,6 +4,7 @@ import type { Command } from './command.ts'
 import { type Environment, readEnvironment } from './environment.ts'
 import { namedWords, settleJson, wantsHelp } from './help-request.ts'
 import { parse } from './program.ts'
+import { reportJson, reportOf, reportText } from './report.ts'
 import { createRun } from './run.ts'
 import { createTerminal, exit, ReaderGone, type Terminal } from './terminal.ts'
 
@@ -83,7 +84,6 @@ async function report(
     readonly command: Command | undefined
   },
 ): Promise<number> {
-  const { reportJson, reportOf, reportText } = await import('./report.ts')
   const { argv, env, terminal, command } = around
   // @inquirer/prompts rejects so when the person presses Ctrl-C at a question.
   if (error instanceof Error && error.name === 'ExitPromptError') return 130

@@ -9,7 +9,7 @@ export type ShapeNode =
       readonly min?: number
       readonly max?: number
       /** Source and flags of expressions that all match. */
-      readonly like?: readonly (readonly [string, string])[]
+      readonly like?: readonly Like[]
     }
   | {
       readonly is: 'number'
@@ -41,65 +41,89 @@ export const UNFIT = Symbol('unfit')
 
 /**
  * The value (of JSON) as the schema behind the shape would read it: without fields that it does not name, and with defaults. {@link UNFIT} when
- * it does not fit, or when only the schema itself could say.
+ * it does not fit, or when only the schema itself could say. An answer is read once, so this is written for code that is not yet compiled:
+ * what is as it should be is handed on and not made anew, and the most common kinds come first.
  */
 export function readByShape(shape: Shape, root: number, value: unknown): unknown {
   const node = shape[root]
   if (node === undefined) return UNFIT
   switch (node.is) {
-    case 'any':
-      return value
-    case 'boolean':
-      return typeof value === 'boolean' ? value : UNFIT
     case 'string':
       return typeof value === 'string' && isString(node, value) ? value : UNFIT
-    case 'number':
-      return typeof value === 'number' && isNumber(node, value) ? value : UNFIT
-    case 'one':
-      return (node.of as readonly unknown[]).includes(value) ? value : UNFIT
-    case 'list':
-      return readList(shape, node, value)
-    case 'object':
-      return readObject(shape, node, value)
-    case 'map':
-      return readMap(shape, node, value)
-    case 'either':
-      return readEither(shape, node.of, value)
     case 'nullable':
       return value === null ? null : readByShape(shape, node.of, value)
-    case 'optional':
+    case 'one':
+      return (node.of as readonly unknown[]).includes(value) ? value : UNFIT
+    case 'number':
+      return typeof value === 'number' && isNumber(node, value) ? value : UNFIT
     case 'default':
+    case 'optional':
       return readByShape(shape, node.of, value)
+    case 'boolean':
+      return typeof value === 'boolean' ? value : UNFIT
+    case 'object':
+      return isRecord(value) ? readObject(shape, node, value) : UNFIT
+    case 'list':
+      return Array.isArray(value) ? readList(shape, node, value) : UNFIT
+    case 'map':
+      return isRecord(value) ? readMap(shape, node, value) : UNFIT
+    case 'either':
+      return readEither(shape, node.of, value)
+    case 'any':
+      return value
   }
 }
 
 type Kind<K extends ShapeNode['is']> = Extract<ShapeNode, { is: K }>
 
-function isString({ min = 0, max = Number.POSITIVE_INFINITY, like = [] }: Kind<'string'>, text: string): boolean {
+function isString(node: Kind<'string'>, text: string): boolean {
+  if (node.max !== undefined && text.length > node.max) return false
   // Counted are characters, of which some are two units of the text; what is beyond the limit in units says the schema.
-  if (text.length > max || (text.length < 2 * min && [...text].length < min)) return false
-  return like.every(([source, flags]) => expression(source, flags).test(text))
+  if (node.min !== undefined && text.length < 2 * node.min && [...text].length < node.min) return false
+  if (node.like === undefined) return true
+  for (const like of node.like) if (!expression(like).test(text)) return false
+  return true
 }
 
-function isNumber({ whole, min, max, above, below }: Kind<'number'>, value: number): boolean {
-  if (!Number.isFinite(value) || (whole === true && !Number.isSafeInteger(value))) return false
-  if ((min !== undefined && value < min) || (max !== undefined && value > max)) return false
-  return !((above !== undefined && value <= above) || (below !== undefined && value >= below))
+function isNumber(node: Kind<'number'>, value: number): boolean {
+  if (!Number.isFinite(value) || (node.whole === true && !Number.isSafeInteger(value))) return false
+  if ((node.min !== undefined && value < node.min) || (node.max !== undefined && value > node.max)) return false
+  return !((node.above !== undefined && value <= node.above) || (node.below !== undefined && value >= node.below))
 }
 
-function readList(shape: Shape, { of, min, max }: Kind<'list'>, value: unknown): unknown {
-  if (!Array.isArray(value) || value.length < (min ?? 0) || value.length > (max ?? value.length)) return UNFIT
-  const read: unknown[] = []
-  for (const item of value) {
-    const one = readByShape(shape, of, item)
+function readList(shape: Shape, { of, min, max }: Kind<'list'>, value: readonly unknown[]): unknown {
+  if (value.length < (min ?? 0) || value.length > (max ?? value.length)) return UNFIT
+  let read: unknown[] | undefined
+  for (let i = 0; i < value.length; i++) {
+    const one = readByShape(shape, of, value[i])
     if (one === UNFIT) return UNFIT
-    read.push(one)
+    if (one === value[i]) continue
+    read ??= [...value]
+    read[i] = one
   }
-  return read
+  return read ?? value
 }
 
-function readObject(shape: Shape, { fields, others }: Kind<'object'>, value: unknown): unknown {
-  if (!isRecord(value)) return UNFIT
+function readObject(shape: Shape, node: Kind<'object'>, value: Record<string, unknown>): unknown {
+  const { fields } = node
+  const names = Object.keys(value)
+  if (names.length !== fields.length) return rebuilt(shape, node, value)
+  const values = Object.values(value)
+  let read: Record<string, unknown> | undefined
+  for (let i = 0; i < names.length; i++) {
+    const field = fields[i]
+    if (field === undefined || field[0] !== names[i]) return rebuilt(shape, node, value)
+    const one = readByShape(shape, field[1], values[i])
+    if (one === UNFIT) return UNFIT
+    if (one === values[i]) continue
+    read ??= { ...value }
+    read[field[0]] = one
+  }
+  return read ?? value
+}
+
+/** An object that has other fields, or in another order. */
+function rebuilt(shape: Shape, { fields, others }: Kind<'object'>, value: Record<string, unknown>): unknown {
   const read: Record<string, unknown> = {}
   for (const [name, at] of fields) {
     if (!Object.hasOwn(value, name)) {
@@ -122,8 +146,7 @@ function readObject(shape: Shape, { fields, others }: Kind<'object'>, value: unk
   return read
 }
 
-function readMap(shape: Shape, { keys, of }: Kind<'map'>, value: unknown): unknown {
-  if (!isRecord(value)) return UNFIT
+function readMap(shape: Shape, { keys, of }: Kind<'map'>, value: Record<string, unknown>): unknown {
   const read: Record<string, unknown> = {}
   for (const name of Object.keys(value)) {
     if (name === '__proto__' || readByShape(shape, keys, name) === UNFIT) return UNFIT
@@ -150,12 +173,14 @@ function copied(value: unknown): unknown {
   return typeof value === 'object' && value !== null ? JSON.parse(JSON.stringify(value)) : value
 }
 
-const expressions = new Map<string, RegExp>()
+type Like = readonly [source: string, flags: string]
 
-function expression(source: string, flags: string): RegExp {
-  const known = expressions.get(`${flags}/${source}`)
+const expressions = new WeakMap<Like, RegExp>()
+
+function expression(like: Like): RegExp {
+  const known = expressions.get(like)
   if (known !== undefined) return known
-  const made = new RegExp(source, flags)
-  expressions.set(`${flags}/${source}`, made)
+  const made = new RegExp(like[0], like[1])
+  expressions.set(like, made)
   return made
 }

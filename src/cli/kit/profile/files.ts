@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { chmod, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { CliFailure } from '../failure.ts'
@@ -31,6 +30,7 @@ export async function writePrivateYaml(path: string, value: unknown): Promise<vo
 export async function writePrivateFile(path: string, text: string): Promise<void> {
   const folder = dirname(path)
   await mkdir(folder, { recursive: true, mode: 0o700 })
+  const { randomBytes } = await import('node:crypto') // which takes a while to load, and is for writing alone
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
   try {
     const file = await open(temporary, 'wx', 0o600)
