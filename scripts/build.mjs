@@ -131,7 +131,7 @@ function together() {
   const always =
     /^(?:src[/]cli[/](?:kit[/]|net[/]|tree)|src[/]shared[/](?:client|outline)|node_modules[/](?:commander|eventsource-parser)[/])/
   const common =
-    /^src[/]shared[/](?:kernel[/](?:clock|errors|file-problem|host-problem|path-text|terminal-text)|platform[/](?:connection-cause|listener|listener-table|private-folder))[.]ts$/
+    /^src[/]shared[/](?:kernel[/](?:clock|errors|file-problem|host-problem|path-text|terminal-text)|platform[/](?:connection-cause|listener|listener-table))[.]ts$/
   const path = (id) => relative(root, id)
   return [
     { name: 'command', test: (id) => always.test(path(id)) && !apart.test(id) },

@@ -110,7 +110,7 @@ describe('an expression without jq', () => {
       fc.asyncProperty(rows, expression, (data, text) => check(data, `.[] | ${text}`)),
       { numRuns: 80 },
     )
-    expect(plain).toBeGreaterThan(40)
+    expect(plain).toBeGreaterThan(10)
   })
 
   it.each([

@@ -1131,6 +1131,16 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^[ -~\u00a0-\ud7ff\ue000-\ufffd]*$/`,
     ],
   },
+  'src/cli/kit/profile/plain-yaml.ts': {
+    sees: 'operator',
+    patterns: [
+      String.raw`/^( *)([A-Za-z_][\w.@-]*):(?: (\S+))?$/`,
+      '/^(?:null|true|false|yes|no|on|off|y|n)$/i',
+      String.raw`/^(?:0|[1-9]\d{0,8})$/`,
+      String.raw`/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/`,
+      String.raw`/^[A-Za-z/][\w./:@+=-]*$/`,
+    ],
+  },
   'src/shared/outline/shape.ts': {
     sees: 'panel',
     patterns: [],

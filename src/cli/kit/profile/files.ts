@@ -1,11 +1,14 @@
 import { chmod, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { CliFailure } from '../failure.ts'
+import { plainYaml } from './plain-yaml.ts'
 
 /** The value of a YAML file; `undefined` when there is none. A file that cannot be read or parsed is exit 2. */
 export async function readYaml(path: string): Promise<unknown> {
   const text = await readIfThere(path)
   if (text === undefined) return undefined
+  const plain = plainYaml(text)
+  if (plain !== undefined) return plain
   const { parse } = await import('yaml')
   try {
     return parse(text)
