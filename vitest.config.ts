@@ -24,6 +24,7 @@ export default defineConfig({
     include: ['test/**/*.test.{ts,tsx}'],
     exclude: ['test/long/**', 'node_modules/**'],
     globalSetup: ['test/home.ts', 'test/build.ts'],
+    setupFiles: ['test/process-title.ts'],
     tags: TAGS,
     testTimeout: 60_000,
     hookTimeout: 120_000,

@@ -1,9 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { PanelError } from '../../shared/kernel/errors.ts'
 import { type Clock, type IsoTime, now } from '../../shared/kernel/time.ts'
 import type { Tx } from './db.ts'
 import type { HealthRecord } from './db-health.ts'
-import type { Connection } from './sqlite/connection.ts'
+import { type Connection, stopping } from './sqlite/connection.ts'
 import { leaseOf } from './sqlite/lease.ts'
 import { queriesOver } from './sqlite/queries.ts'
 
@@ -62,7 +61,7 @@ export class WriteQueue {
 
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     if (this.#inside.getStore()) throw new Error('a transaction cannot wait for another one: pass its tx on')
-    if (this.#ended) throw new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment')
+    if (this.#ended) throw stopping()
     const refusal = this.#health.refusal()
     if (refusal !== undefined) return Promise.reject(refusal)
     const firsts = this.#firsts.getStore()

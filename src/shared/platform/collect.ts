@@ -7,11 +7,13 @@ const MOST_BYTES = 4 * 1024 * 1024
 /** After so many bytes that have passed, what has become old among them. */
 const MOST_PASSED_BYTES = 512 * 1024 * 1024
 
-type Collect = (options: { readonly type: 'minor' | 'major' }) => void
+/** Without options it collects all; Node 20 collects only the young ones by any options, also by `{ type: 'major' }`. */
+type Collect = (options?: { readonly type: 'minor' }) => void
 
 let waiting = 0
 let passed = 0
 let collect: Collect | undefined
+let holders = 0
 
 /**
  * Counts bytes outside of the collector's heap that nobody needs any more, and has them collected when they are many: V8 itself waits until
@@ -21,7 +23,7 @@ export function collectAfter(bytes: number): void {
   waiting += bytes
   if (waiting < MOST_BYTES) return
   waiting = 0
-  run('minor')
+  run({ type: 'minor' })
 }
 
 /**
@@ -33,18 +35,45 @@ export function collectPassed(bytes: number): void {
   passed += bytes
   if (passed < MOST_PASSED_BYTES) return
   passed = 0
-  run('major')
+  run()
+}
+
+/** How much more than what was in use V8 lets a heap become before it looks for garbage again, in percent. */
+const GROWS_PERCENT = 20
+
+/**
+ * Keeps the heap small for as long as work goes on that makes much garbage for hours: V8 by itself lets it become twice as large as it has to be, and the
+ * room of the young ones 16 MiB twice. It costs a collection beside the work every few seconds, and one at once, by which V8 sees
+ * from where the heap grows. Answers what ends it.
+ */
+export function keepHeapSmall(): () => void {
+  if (holders++ === 0) {
+    setFlagsFromString(`--heap-growing-percent=${GROWS_PERCENT}`)
+    run()
+  }
+  let isOver = false
+  return () => {
+    if (isOver) return
+    isOver = true
+    if (--holders > 0) return
+    setFlagsFromString('--heap-growing-percent=0') // as V8 thinks right
+    growYoung(true)
+  }
 }
 
 /**
  * V8 takes what outlives a collection as a sign that the young ones need more room, up to 16 MiB that it keeps for a minute. A thousand collections that were
  * asked for are no such sign.
  */
-function run(type: 'minor' | 'major'): void {
+function run(...options: Parameters<Collect>): void {
   collect ??= collector()
-  setFlagsFromString('--semi-space-growth-factor=1')
-  collect({ type })
-  setFlagsFromString('--semi-space-growth-factor=2') // as V8 begins
+  growYoung(false)
+  collect(...options)
+  growYoung(holders === 0)
+}
+
+function growYoung(may: boolean): void {
+  setFlagsFromString(`--semi-space-growth-factor=${may ? 2 : 1}`) // 2 is V8's own
 }
 
 function collector(): Collect {

@@ -151,6 +151,30 @@ describe('writes', () => {
   })
 })
 
+describe('reads', () => {
+  it('that go on while the database closes do not keep it open, and are refused from then on', async () => {
+    const refusals: unknown[] = []
+    const isAsking = { now: true }
+    const ask = async (nth: number): Promise<void> => {
+      for (let i = 0; isAsking.now; i++) {
+        // Each a statement that was not prepared before.
+        const query = db.read.selectFrom('setting').select('key').where('key', '=', 'x').limit(nth * 1_000_000 + i)
+        await query.execute().catch((error: unknown) => {
+          isAsking.now = false
+          refusals.push(error)
+        })
+      }
+    }
+    const asking = [1, 2, 3, 4].map(ask)
+    await db.read.selectFrom('setting').select('key').execute()
+    await db.close()
+    await Promise.all(asking)
+    for (const refusal of refusals) expect(refusal).toMatchObject({ code: 'SHUTTING_DOWN' })
+    expect(refusals.length).toBeGreaterThan(0)
+    db = await openDb(join(folder, 'panel.db'), clock)
+  })
+})
+
 describe('a broken constraint', () => {
   it('names table and column of what is taken', async () => {
     await db.write((tx) => location(tx, 'loc_1', 'Bonn'))

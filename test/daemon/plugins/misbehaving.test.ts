@@ -1,5 +1,6 @@
 // @module-tag long
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createLocation } from '../../../src/shared/api/locations.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { aboutBad, endsBy, installBad, refusesToLoad, reports } from './bad-plugin.ts'
 import { callRoute, enable, fastClock, isAlive, show, until, writePlugin } from './plugin-stage.ts'
@@ -92,6 +93,25 @@ describe('a plugin', () => {
     // Without users of their own plugins are known by their environment, which this child has not.
     if (process.getuid?.() === 0) await until('the child is gone', () => !isAlive(child))
     else process.kill(child, 'SIGKILL')
+  })
+
+  it('that is busy with all calls that it may have, while an event waits for it, is stopped like any other', async () => {
+    await writePlugin(panel.dataDir, 'full', {
+      manifest: {
+        permissions: ['location.read'],
+        routes: [{ method: 'GET', path: '/never', permission: 'session', handler: 'never' }],
+        events: [{ type: 'location_created', handler: 'never' }],
+      },
+      code: `process.on('SIGTERM', () => undefined)
+        export default () => ({ handlers: { never: () => new Promise(() => undefined) } })`,
+    })
+    await enable(panel, 'full')
+    const calls = Promise.all(Array.from({ length: 70 }, () => callRoute(panel, 'full/never')))
+    await until('it takes no more calls', async () => (await callRoute(panel, 'full/never')).status === 503)
+    await panel.client.call(createLocation, { body: { name: 'Full' } })
+    await enable(panel, 'full', false)
+    expect(await show(panel, 'full')).toMatchObject({ status: 'disabled' })
+    for (const { status } of await calls) expect([503, 504]).toContain(status)
   })
 
   it.each([

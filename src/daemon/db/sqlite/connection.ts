@@ -1,4 +1,5 @@
 import sqlite3 from 'sqlite3'
+import { PanelError } from '../../../shared/kernel/errors.ts'
 
 /** A value that SQLite stores as it is. Anything else would be mangled in silence by the driver, so it is refused. */
 export type SqlValue = string | number | null | Uint8Array
@@ -19,6 +20,7 @@ export class Connection {
   readonly #db: sqlite3.Database
   readonly #explain: (error: Error) => unknown
   readonly #statements = new Map<string, Promise<sqlite3.Statement>>()
+  #closed = false
 
   private constructor(db: sqlite3.Database, explain: (error: Error) => unknown) {
     this.#db = db
@@ -77,7 +79,9 @@ export class Connection {
     this.#db.interrupt()
   }
 
+  /** What runs ends first; what is asked for from now on fails. */
   async close(): Promise<void> {
+    this.#closed = true
     const prepared = await Promise.allSettled(this.#statements.values())
     this.#statements.clear()
     for (const statement of prepared) if (statement.status === 'fulfilled') statement.value.finalize()
@@ -87,6 +91,8 @@ export class Connection {
   }
 
   #prepare(sql: string): Promise<sqlite3.Statement> {
+    // SQLite closes nothing that has a statement.
+    if (this.#closed) return Promise.reject(stopping())
     const cached = this.#statements.get(sql)
     if (cached !== undefined) {
       this.#statements.delete(sql)
@@ -114,6 +120,11 @@ export class Connection {
       () => undefined, // whoever prepared it got the error
     )
   }
+}
+
+/** Whoever asks for anything of a database that is about to close. */
+export function stopping(): PanelError {
+  return new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment')
 }
 
 function bind(parameters: readonly unknown[]): SqlValue[] {

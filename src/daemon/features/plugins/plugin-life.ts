@@ -91,7 +91,8 @@ export class PluginLife {
       try {
         return await this.call(handler, input, timeoutMs)
       } catch (error) {
-        if (!(error instanceof CallFailure) || error.end !== 'busy') throw error
+        // When it ends, the pause does too: without an end here, the daemon would do nothing else any more.
+        if (!(error instanceof CallFailure) || error.end !== 'busy' || this.#stopping.signal.aborted) throw error
         await this.#around.clock.sleep(BUSY_PAUSE_MS, this.#stopping.signal)
       }
     }

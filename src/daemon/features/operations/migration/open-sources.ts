@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { keepHeapSmall } from '../../../core/small-heap.ts'
+import { keepHeapSmall } from '../../../../shared/platform/collect.ts'
 import type { MigrationDeps } from './deps.ts'
 import type { MigrationRow } from './rows.ts'
 import type { Source } from './source/source.ts'
