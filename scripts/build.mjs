@@ -78,6 +78,7 @@ async function bundle(target) {
   const build = await rolldown({
     input: programs(),
     platform: 'node',
+    preserveEntrySignatures: 'allow-extension', // parts may hold modules that others use
     // What is shared only declares: what nobody uses of it need not be loaded.
     treeshake: { moduleSideEffects: (id, isOutside) => isOutside || !id.startsWith(join(root, 'src', 'shared')) },
     plugins: [
