@@ -6,9 +6,9 @@
 //   node scripts/build.mjs <folder> [more …]     a whole copy elsewhere, for tests and the bench: folders are compiled with it,
 //                                                and files are made programs in few files beside bin/panel.js
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { rolldown } from 'rolldown'
 
@@ -78,20 +78,66 @@ async function bundle(target) {
   const build = await rolldown({
     input: programs(),
     platform: 'node',
+    preserveEntrySignatures: 'allow-extension', // parts may hold modules that others use
+    // What is shared only declares: what nobody uses of it need not be loaded.
+    treeshake: { moduleSideEffects: (id, isOutside) => isOutside || !id.startsWith(join(root, 'src', 'shared')) },
     plugins: [
       { name: 'what stays outside', resolveId: outside },
+      { name: 'endpoints as outlines', ...(await outlines(dirname(target))) },
       { name: 'help that is made already', load: await readyHelp(dirname(target)) },
       { name: 'React without its development half', transform: forProduction },
+      { name: 'Commander as modules', transform: commanderAsModules },
+      { name: 'modules of Node by a call', generateBundle: byCall },
       { name: 'one byte for each character', generateBundle: inLatin1 },
     ],
   })
-  await build.write({
+  const { output } = await build.write({
     dir: target,
-    entryFileNames: '[name].js',
+    entryFileNames: 'parts/[name]-[hash].js',
     chunkFileNames: 'parts/[name]-[hash].js',
     comments: false,
+    codeSplitting: { groups: together(), includeDependenciesRecursively: false },
   })
   await build.close()
+  for (const { type, isEntry, name, fileName } of output) if (type === 'chunk' && isEntry) begin(target, name, fileName)
+  // What begins is of the older kind of module, whose loader Node has at hand; the parts are of the other.
+  for (const [folder, kind] of [['.', 'commonjs'], ['parts', 'module']]) {
+    writeFileSync(join(target, folder, 'package.json'), `${JSON.stringify({ type: kind })}\n`)
+  } // biome-ignore format: a table
+}
+
+/** The file that is run: it says the version, which scripts ask for often, and loads the program for all else. */
+function begin(target, name, part) {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const load = `import(${JSON.stringify(`./${part}`)})`
+  const lines = [
+    '#!/usr/bin/env node',
+    "'use strict'",
+    'const [word, ...more] = process.argv.slice(2)',
+    "if ((word === '--version' || word === '-V') && more.length === 0) {",
+    `  try { require('node:fs').writeSync(1, ${JSON.stringify(`${version}\n`)}) } catch { ${load} }`,
+    `} else ${load}`,
+    '',
+  ]
+  writeFileSync(join(target, `${name}.js`), (name === 'panel' ? lines : ["'use strict'", load, '']).join('\n'))
+}
+
+/**
+ * What every command loads lies in one part, and what daemon and agent share with it in another: else each module that has users of its own
+ * would be a file of its own. What only some commands need stays apart, and what a holder loads, of which there is one per server.
+ */
+function together() {
+  const apart =
+    /[/](?:help-pages|pager|keyring|yaml-text|jq|guest-command|new-account|download|download-options|connector|secure-requests|trust)[.]ts$/
+  const always =
+    /^(?:src[/]cli[/](?:kit[/]|net[/]|tree)|src[/]shared[/](?:client|outline)|node_modules[/](?:commander|eventsource-parser)[/])/
+  const common =
+    /^src[/]shared[/](?:kernel[/](?:clock|errors|file-problem|host-problem|path-text|terminal-text)|platform[/](?:connection-cause|listener|listener-table))[.]ts$/
+  const path = (id) => relative(root, id)
+  return [
+    { name: 'command', test: (id) => always.test(path(id)) && !apart.test(id) },
+    { name: 'common', test: (id) => common.test(path(id)) },
+  ]
 }
 
 /** The programs by their names. */
@@ -108,10 +154,87 @@ async function readyHelp(folder) {
   return (id) => (id === join(root, 'src', 'cli', 'kit', 'help-pages.ts') ? module : null)
 }
 
+/**
+ * Puts outlines of endpoints into the place of the contract for the command line, which asks and does not answer: to load the contract,
+ * and the library that it is written in, takes longer than most commands run.
+ */
+async function outlines(folder) {
+  const places = { cli: join(root, 'src', 'cli'), shared: join(root, 'src', 'shared') }
+  const { outlineSource } = await import(
+    pathToFileURL(join(folder, 'src', 'shared', 'outline', 'outline-source.js')).href
+  )
+  const mark = '?outline'
+  return {
+    resolveId(id, importer) {
+      if (!importer?.startsWith(places.cli) || !/\/shared\/(?:api|kernel)\/[a-z-]+\.ts$/.test(id)) return null
+      const file = resolve(dirname(importer), id)
+      return importsZod(file) ? `${file}${mark}` : null
+    },
+    async load(id) {
+      if (!id.endsWith(mark)) return null
+      const contract = id.slice(0, -mark.length)
+      const compiled = join(folder, relative(root, contract)).replace(/ts$/, 'js')
+      const code = outlineSource(await import(pathToFileURL(compiled).href), {
+        contract,
+        outline: join(places.shared, 'outline', 'endpoint-outline.ts'),
+        endpoints: join(places.shared, 'endpoints.ts'),
+      })
+      return { code, moduleType: 'js' }
+    },
+  }
+}
+
+function importsZod(file) {
+  return /^import .* from 'zod'$/m.test(readFileSync(file, 'utf8'))
+}
+
 /** React and what belongs to it choose their half by NODE_ENV when they are loaded; here the build chooses. */
 function forProduction(code, id) {
   if (!/[/\\]node_modules[/\\](?:react|react-reconciler|scheduler)[/\\]/.test(id)) return null
   return code.replaceAll('process.env.NODE_ENV', '"production"')
+}
+
+/**
+ * Commander is of the older kind of module, which asks for Node's own by a function that takes longer to make than they do; and it asks for
+ * one to run subcommands as programs, of which there are none here.
+ */
+function commanderAsModules(code, id) {
+  const path = id.split(/[/\\]node_modules[/\\]commander[/\\]/)[1]
+  if (path === undefined) return null
+  if (path === 'esm.mjs') {
+    const names = { command: 'Command', error: 'CommanderError', option: 'Option' }
+    return Object.entries(names)
+      .map(([file, name]) => `export { ${name} } from './lib/${file}.js'`)
+      .join('\n')
+  }
+  const made = code
+    .replace(/^const childProcess = require\('node:child_process'\);$/m, 'const childProcess = {};')
+    // `process` is there without an import.
+    .replace(/^const process = require\('node:process'\);$/m, '')
+    .replace(
+      /^const EventEmitter = require\('node:events'\)\.EventEmitter;$/m,
+      "import { EventEmitter } from 'node:events';",
+    )
+    .replace(/^const (\w+|\{[^}]+\}) = require\('([^']+?)(?:\.js)?'\);$/gm, (_, names, from) =>
+      from.startsWith('node:') ? `import ${names} from '${from}';` : `import ${names} from '${from}.js';`,
+    )
+    .replace(/^exports\.(\w+) = \1;.*$/gm, 'export { $1 };')
+  if (/\brequire\(|\bexports\./.test(made)) throw new Error(`${id} is not as it was: see commanderAsModules`)
+  return made
+}
+
+/**
+ * Whoever imports a module of Node has all that it exports made ready, also what hardly anybody uses (the streams of files, the list of Node's
+ * own options): for a command that is a tenth of its time. A call gives the module as it is.
+ */
+function byCall(_, bundle) {
+  const importing = /^import (?:(\w+)|\* as (\w+)|(\{[^}]*\})) from "(node:[\w/]+)";$/gm
+  for (const chunk of Object.values(bundle)) {
+    chunk.code = chunk.code.replace(importing, (_, whole, all, some, name) => {
+      const names = whole ?? all ?? some.replace(/ as /g, ': ').replace(/\bdefault: \w+,? ?/g, '')
+      return `const ${names} = process.getBuiltinModule("${name}");`
+    })
+  }
 }
 
 /** V8 keeps the text of what it runs, with two bytes for each character as soon as one of them does not fit into one. */

@@ -228,7 +228,8 @@ describe('the tree', () => {
   })
 
   it('loads no action, screen or HTTP client for the help', () => {
-    const loaded = [...loadedBy('src/cli/tree.ts')]
+    const declarations = sourceFiles('src/cli/commands').filter((file) => file.endsWith('/commands.ts'))
+    const loaded = [...new Set(['src/cli/whole-tree.ts', ...declarations].flatMap((file) => [...loadedBy(file)]))]
     expect(loaded.length).toBeGreaterThan(15)
     expect(loaded.filter((name) => !name.startsWith('src/cli/') || /actions\.ts$|\/tui\//.test(name))).toEqual([])
   })
@@ -254,7 +255,7 @@ describe('surroundings reach the program in named places', () => {
       'src/agent/server/ready-thread.ts',
       // The name of a snapshot.
       'src/daemon/db/migrations.ts',
-      'src/shared/kernel/time.ts',
+      'src/shared/kernel/clock.ts',
     ])
     expect(filesWith(program, /\bsetInterval\b/)).toEqual([])
   })

@@ -130,6 +130,13 @@ const DAEMON_PACKAGES = [
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },
   { name: 'shared', files: /^src\/shared\/[^/]+$/, may: [KERNEL], packages: ['zod'], node: false },
+  {
+    name: 'shared/outline',
+    files: /^src\/shared\/outline\//,
+    may: [KERNEL, /^src\/shared\/outline\//],
+    packages: ['zod'],
+    node: false,
+  },
   { name: 'shared/kernel', files: KERNEL, may: [KERNEL], packages: ['zod'], node: false },
   { name: 'shared/protocol', files: PROTOCOL, may: [KERNEL, PROTOCOL], packages: ['zod'], node: false },
   {

@@ -1,5 +1,5 @@
 import { walk } from './kit/command.ts'
-import { tree } from './tree.ts'
+import { tree } from './whole-tree.ts'
 
 /** Which command stands for each endpoint, by the declarations of the commands. Two for one endpoint is a defect. */
 export function coverage(): ReadonlyMap<string, readonly string[]> {

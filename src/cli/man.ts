@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Command, type Noun, type Option, walk } from './kit/command.ts'
 import { GLOBAL_FLAGS } from './kit/flags.ts'
-import { tree } from './tree.ts'
+import { tree } from './whole-tree.ts'
 
 /** Writes `panel.1` and `panel-<noun>.1` in mdoc: `node dist/src/cli/man.js man/`. The date is that of the release. */
 export async function writeManPages(folder: string, date: string): Promise<readonly string[]> {

@@ -1,7 +1,6 @@
-import { z } from 'zod'
-import { ByteStream, type CallInput, type Data, type Endpoint, type StreamEndpoint, Upload } from './kernel/contract.ts'
-import { type ErrorCode, isErrorCode, PanelError } from './kernel/errors.ts'
-import { Pagination } from './kernel/page.ts'
+import type { ByteStream, CallInput, Data, Endpoint, StreamEndpoint, Upload } from './kernel/contract.ts'
+import { type ErrorCode, type FieldProblem, isErrorCode, PanelError } from './kernel/errors.ts'
+import type { Pagination } from './kernel/page.ts'
 import { percentEncoded } from './kernel/path-text.ts'
 
 /** The part of `fetch` that the client needs; the command line passes undici's, tests pass the global one. */
@@ -74,20 +73,6 @@ export interface Client {
   file<E extends Endpoint>(endpoint: E, ...rest: Rest<E>): Promise<AsyncIterable<Uint8Array>>
 }
 
-const Envelope = z.discriminatedUnion('success', [
-  z.object({ success: z.literal(true), data: z.unknown(), pagination: Pagination.optional() }),
-  z.object({
-    success: z.literal(false),
-    error: z.string(),
-    code: z.string(),
-    details: z.array(z.object({ field: z.string(), message: z.string() })).optional(),
-    meta: z.record(z.string(), z.unknown()).optional(),
-    /** Of a sign-in that wants a second factor. */
-    data: z.record(z.string(), z.unknown()).nullish(),
-    requestId: z.string().optional(),
-  }),
-])
-
 /** A client for one daemon and one credential. */
 export function createClient(options: ClientOptions): Client {
   const request = async (endpoint: Endpoint, input: LooseInput, call: CallOptions): Promise<FetchAnswer> => {
@@ -113,7 +98,7 @@ export function createClient(options: ClientOptions): Client {
   const send = async (endpoint: Endpoint, input: LooseInput, call: CallOptions) => {
     const response = await request(endpoint, input, call)
     const envelope = readEnvelope(response.status, await response.text())
-    const data = endpoint.response.parse(envelope.data)
+    const data = await endpoint.response.parseAsync(envelope.data)
     return { data, pagination: envelope.pagination }
   }
   return {
@@ -150,7 +135,7 @@ async function* nothing(): AsyncGenerator<Uint8Array> {}
 /** The body of a request as bytes on the wire. The file of a form is read whole before it is sent, bytes go as they come. */
 async function encoded(endpoint: Endpoint, body: unknown): Promise<Encoded> {
   if (endpoint.accepts === 'stream') {
-    const { contentType, length, content } = ByteStream.parse(body)
+    const { contentType, length, content } = body as ByteStream // the type of what the endpoint accepts
     return {
       type: contentType,
       body: length === 0 ? new Uint8Array() : content,
@@ -158,7 +143,7 @@ async function encoded(endpoint: Endpoint, body: unknown): Promise<Encoded> {
     }
   }
   if (endpoint.accepts === 'json') return { type: 'application/json', body: JSON.stringify(body) }
-  const { fileName, contentType, content, fields } = Upload.parse(body)
+  const { fileName, contentType, content, fields } = body as Upload // as above
   const pieces: Uint8Array<ArrayBuffer>[] = []
   for await (const piece of content) pieces.push(Uint8Array.from(piece))
   const form = new FormData()
@@ -200,8 +185,8 @@ export function urlOf(endpoint: Endpoint | StreamEndpoint, input: LooseInput, ba
 
 /** Reads an answer's envelope; throws the PanelError that it carries, or one that says that this is no panel daemon. */
 export function readEnvelope(status: number, text: string): { data: unknown; pagination: Pagination | undefined } {
-  const envelope = Envelope.safeParse(parseJson(text))
-  if (!envelope.success) {
+  const envelope = envelopeIn(parseJson(text))
+  if (envelope === undefined) {
     throw new PanelError(
       codeForStatus(status),
       `The server answered ${status} without a panel envelope; is the URL right?`,
@@ -210,8 +195,8 @@ export function readEnvelope(status: number, text: string): { data: unknown; pag
       },
     )
   }
-  if (envelope.data.success) return { data: envelope.data.data, pagination: envelope.data.pagination }
-  const { error, code, details, meta, data, requestId } = envelope.data
+  if (envelope.success) return envelope
+  const { error, code, details, meta, data, requestId } = envelope
   throw new PanelError(isErrorCode(code) ? code : codeForStatus(status), error, {
     meta: {
       ...meta,
@@ -221,6 +206,64 @@ export function readEnvelope(status: number, text: string): { data: unknown; pag
     },
     ...(details === undefined ? {} : { details }),
   })
+}
+
+type Envelope =
+  | { readonly success: true; readonly data: unknown; readonly pagination: Pagination | undefined }
+  | {
+      readonly success: false
+      readonly error: string
+      readonly code: string
+      readonly details: readonly FieldProblem[] | undefined
+      readonly meta: Readonly<Record<string, unknown>> | undefined
+      /** Of a sign-in that wants a second factor. */
+      readonly data: Readonly<Record<string, unknown>> | undefined
+      readonly requestId: string | undefined
+    }
+
+/** The envelope of an answer, `undefined` when it is none. Checked by hand: whoever only asks loads no library for it. */
+function envelopeIn(answer: unknown): Envelope | undefined {
+  const fields = fieldsOf(answer)
+  if (fields === undefined) return undefined
+  if (fields['success'] === true) {
+    const { data, pagination } = fields
+    if (!('data' in fields) || (pagination !== undefined && !isPagination(pagination))) return undefined
+    return { success: true, data, pagination: pagination === undefined ? undefined : counted(pagination) }
+  }
+  const { success, error, code, details, requestId } = fields
+  const [meta, data] = [fieldsOf(fields['meta']), fieldsOf(fields['data'])]
+  if (success !== false || typeof error !== 'string' || typeof code !== 'string') return undefined
+  if (fields['meta'] !== undefined && meta === undefined) return undefined
+  if (fields['data'] !== undefined && fields['data'] !== null && data === undefined) return undefined
+  if (requestId !== undefined && typeof requestId !== 'string') return undefined
+  if (details !== undefined && !isProblems(details)) return undefined
+  const named = details?.map(({ field, message }) => ({ field, message }))
+  return { success, error, code, details: named, meta, data, requestId }
+}
+
+function isPagination(value: unknown): value is Pagination {
+  const fields = fieldsOf(value)
+  if (fields === undefined) return false
+  const { page, limit, total, totalPages, totalIsCapped } = fields
+  return (
+    [page, limit, total, totalPages].every(Number.isSafeInteger) &&
+    (totalIsCapped === undefined || totalIsCapped === true)
+  )
+}
+
+function counted({ page, limit, total, totalPages, totalIsCapped }: Pagination): Pagination {
+  return { page, limit, total, totalPages, ...(totalIsCapped === undefined ? {} : { totalIsCapped }) }
+}
+
+function isProblems(value: unknown): value is readonly FieldProblem[] {
+  return (
+    Array.isArray(value) &&
+    value.map(fieldsOf).every((one) => typeof one?.['field'] === 'string' && typeof one['message'] === 'string')
+  )
+}
+
+function fieldsOf(value: unknown): Record<string, unknown> | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined
 }
 
 function parseJson(text: string): unknown {

@@ -61,7 +61,7 @@ async function asked(
   const parts = { ...reach, token: 'pak_x', insecure: false, userAgent: 'test', trace: undefined }
   const limits = { requestTimeoutMs: 10_000, retries: 0, clock: systemClock, signal }
   try {
-    const connection = connect({ ...parts, ...limits, ...options })
+    const connection = await connect({ ...parts, ...limits, ...options })
     try {
       const headers = { authorization: 'Bearer pak_x' }
       const answer = await connection[way](url, { method, headers, signal, ...(body === undefined ? {} : { body }) })

@@ -7,7 +7,7 @@ import { reportOf, reportText } from '../../src/cli/kit/report.ts'
 import { createRun } from '../../src/cli/kit/run.ts'
 import type { Terminal } from '../../src/cli/kit/terminal.ts'
 import type { Roles } from '../../src/cli/roles.ts'
-import { tree } from '../../src/cli/tree.ts'
+import { tree } from '../../src/cli/whole-tree.ts'
 import { terminalText } from '../../src/shared/kernel/terminal-text.ts'
 
 /** What a command came to. */
@@ -46,7 +46,16 @@ export async function runHere(
     const { path, args } = invocation
     command = invocation.command
     const roles = ROLES as Roles // no command of these tests plays another one
-    const run = createRun({ command, tree, path, args, env, terminal, roles, signal: new AbortController().signal })
+    const run = createRun({
+      command,
+      tree: async () => tree,
+      path,
+      args,
+      env,
+      terminal,
+      roles,
+      signal: new AbortController().signal,
+    })
     try {
       const action = await command.load()
       return done((await action(run)) ?? 0)

@@ -9,8 +9,9 @@ import { walk } from '../../src/cli/kit/command.ts'
 import { wantsHelp } from '../../src/cli/kit/help-request.ts'
 import { parse } from '../../src/cli/kit/program.ts'
 import { writeManPages } from '../../src/cli/man.ts'
-import { tree } from '../../src/cli/tree.ts'
+import { treeFor } from '../../src/cli/tree.ts'
 import { VERSION } from '../../src/cli/version.ts'
+import { tree } from '../../src/cli/whole-tree.ts'
 import { endpoints, streams } from '../../src/shared/endpoints.ts'
 
 /** Splits an example as a shell would, as far as our examples need it. */
@@ -36,6 +37,24 @@ function wordsFor(id: string, name: string): readonly unknown[] | undefined {
 }
 
 describe('the command tree', () => {
+  it.each(tree.map((node) => [node.name, node] as const))(
+    '%s is found by its names without the others',
+    async (_, node) => {
+      for (const name of [node.name, ...(node.aliases ?? [])]) {
+        const part = await treeFor(name, [name])
+        expect(part.find((one) => one.name === node.name)).toBe(node)
+        expect(part.map(({ name, aliases }) => [name, ...(aliases ?? [])])).toEqual(
+          tree.map(({ name, aliases }) => [name, ...(aliases ?? [])]),
+        )
+      }
+    },
+  )
+
+  it('is there as a whole for what no name begins', async () => {
+    expect(await treeFor('serves', ['serves', 'list'])).toEqual(tree)
+    expect(await treeFor(undefined, [])).toEqual(tree)
+  })
+
   it('has one command for each endpoint, or a reason on the list', () => {
     const covered = coverage()
     const all = [...endpoints, ...streams].map(({ id }) => id)

@@ -100,7 +100,7 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'a file is shown on a terminal as it is',
     topic: 'terminal',
     file: 'src/cli/kit/terminal.ts',
-    find: 'send(stdout.isTTY === true ? terminalText(decoder.decode(bytes, { stream: true })) : bytes)',
+    find: 'send(stdout().isTTY === true ? terminalText(decoder.decode(bytes, { stream: true })) : bytes)',
     replace: 'send(bytes)',
     seenBy: [OUTPUT],
   },

@@ -1118,10 +1118,37 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/shared/kernel/time.ts': {
     sees: 'client',
+    patterns: ['z.iso.datetime({precision:3})', 'z.iso.datetime({offset:true})', 'z.iso.date()'],
+  },
+  'src/cli/kit/output/plain-jq.ts': {
+    sees: 'operator',
     patterns: [
-      'z.iso.datetime({precision:3})',
-      'z.iso.datetime({offset:true})',
-      'z.iso.date()',
+      '/[A-Za-z_][A-Za-z0-9_]*/y',
+      String.raw`/"[ !#-[\]-~]*"/y`,
+      String.raw`/-?\d{1,9}/y`,
+      '/==|!=|<=|>=|<|>/y',
+      String.raw`/true\b|false\b|null\b|-?(?:0|[1-9]\d{0,14})(?![\d.eE])/y`,
+      String.raw`/^[ -~\u00a0-\ud7ff\ue000-\ufffd]*$/`,
+    ],
+  },
+  'src/cli/kit/profile/plain-yaml.ts': {
+    sees: 'operator',
+    patterns: [
+      String.raw`/^( *)([A-Za-z_][\w.@-]*):(?: (\S+))?$/`,
+      '/^(?:null|true|false|yes|no|on|off|y|n)$/i',
+      String.raw`/^(?:0|[1-9]\d{0,8})$/`,
+      String.raw`/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/`,
+      String.raw`/^[A-Za-z/][\w./:@+=-]*$/`,
+    ],
+  },
+  'src/shared/outline/shape.ts': {
+    sees: 'panel',
+    patterns: [],
+    made: { 'new RegExp(like[0], like[1])': 'those of the contract, which are listed here with it' },
+  },
+  'src/shared/kernel/clock.ts': {
+    sees: 'client',
+    patterns: [
       String.raw`/^\d+(\.\d+)?$/`,
       String.raw`/^(\d{1,15}(\.\d{1,15})?(ms|s|m|h|d))+$/`,
       String.raw`/(\d{1,15}(?:\.\d{1,15})?)(ms|s|m|h|d)/g`,

@@ -1,4 +1,4 @@
-import { parseDuration } from '../../shared/kernel/time.ts'
+import { parseDuration } from '../../shared/kernel/clock.ts'
 import { usage } from './failure.ts'
 
 /** The values of one invocation, by the long names of options and the names of arguments. */

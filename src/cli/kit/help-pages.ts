@@ -1,4 +1,4 @@
-import { tree } from '../tree.ts'
+import { tree } from '../whole-tree.ts'
 import type { Command, Noun } from './command.ts'
 import { helpFor } from './help.ts'
 

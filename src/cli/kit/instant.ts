@@ -1,4 +1,4 @@
-import { parseDuration } from '../../shared/kernel/time.ts'
+import { parseDuration } from '../../shared/kernel/clock.ts'
 import { usage } from './failure.ts'
 import type { Run } from './run.ts'
 

@@ -1,6 +1,11 @@
 import type { Roles } from '../roles.ts'
+import { treeFor, wholeTree } from '../tree.ts'
 import type { Command } from './command.ts'
 import { type Environment, readEnvironment } from './environment.ts'
+import { namedWords, settleJson, wantsHelp } from './help-request.ts'
+import { parse } from './program.ts'
+import { reportJson, reportOf, reportText } from './report.ts'
+import { createRun } from './run.ts'
 import { createTerminal, exit, ReaderGone, type Terminal } from './terminal.ts'
 
 /** Runs a command line and ends the process with its exit code. */
@@ -23,15 +28,13 @@ async function attempt(argv: readonly string[], around: Surroundings): Promise<n
   let signalled: number | undefined
   let known: Command | undefined
   try {
-    const [{ tree }, { settleJson, wantsHelp }] = await Promise.all([import('../tree.ts'), import('./help-request.ts')])
+    const tree = await treeFor(namedWords(argv)[0], argv)
     const words = settleJson(tree, argv)
     const help = wantsHelp(tree, words)
     if (help !== undefined) {
       await terminal.write(help)
       return 0
     }
-    // Help needs no parser: it is answered before that is loaded.
-    const { parse } = await import('./program.ts')
     const invocation = parse(tree, words)
     if (invocation.kind === 'help') {
       await terminal.write(invocation.text)
@@ -47,8 +50,7 @@ async function attempt(argv: readonly string[], around: Surroundings): Promise<n
       })
     }
     if (command.hidden !== true && !args.flag('quiet')) warnOfUnknown(env, terminal)
-    const { createRun } = await import('./run.ts')
-    const run = createRun({ command, tree, path, args, env, terminal, roles, signal: stop.signal })
+    const run = createRun({ command, tree: wholeTree, path, args, env, terminal, roles, signal: stop.signal })
     try {
       const action = await command.load()
       const code = (await action(run)) ?? 0
@@ -82,7 +84,6 @@ async function report(
     readonly command: Command | undefined
   },
 ): Promise<number> {
-  const { reportJson, reportOf, reportText } = await import('./report.ts')
   const { argv, env, terminal, command } = around
   // @inquirer/prompts rejects so when the person presses Ctrl-C at a question.
   if (error instanceof Error && error.name === 'ExitPromptError') return 130

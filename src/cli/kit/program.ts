@@ -1,7 +1,7 @@
 import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander'
 import { Args } from './args.ts'
 import { type Command, type Noun, type Option, optionName, type Tree, takesValue } from './command.ts'
-import { usage } from './failure.ts'
+import { CliFailure, usage } from './failure.ts'
 import { GLOBAL_FLAGS } from './flags.ts'
 import { helpFor } from './help.ts'
 import { bareHelp, knownPath, namedWords, nodeAt } from './help-request.ts'
@@ -13,13 +13,27 @@ export type Invocation =
 
 /** Reads a command line that asks for no help. Anything wrong with it throws a usage failure (exit 2) that may suggest, but never runs a guess. */
 export function parse(tree: Tree, words: readonly string[]): Invocation {
+  return parseNamed(tree, words) ?? parseWith(tree, words, true) ?? { kind: 'help', text: helpFor(tree, []) }
+}
+
+/** What a line means that is right: only what its words name is looked at, because to make all of it takes ten times as long. */
+function parseNamed(tree: Tree, words: readonly string[]): Invocation | undefined {
+  try {
+    return parseWith(tree, words, false)
+  } catch (error) {
+    if (error instanceof CliFailure) return undefined // all names are needed to say what may have been meant
+    throw error
+  }
+}
+
+function parseWith(tree: Tree, words: readonly string[], all: boolean): Invocation | undefined {
   let result: Invocation | undefined
   const root = configure(new Commander('panel'), [])
   const shadowing = shadowedBy(commandOf(tree, words)).size > 0
-  const wanted = { words: new Set(words), shadowing, found: (invocation: Invocation) => (result = invocation) }
+  const wanted = { words: new Set(words), all, shadowing, found: (invocation: Invocation) => (result = invocation) }
   // Else the levels above would take the flag, wherever it stands, before the command sees it.
   if (shadowing) root.enablePositionalOptions()
-  for (const node of tree) root.addCommand(build(node, [node.name], wanted))
+  for (const node of shown(tree, wanted)) root.addCommand(build(node, [node.name], wanted))
   try {
     root.parse([...words], { from: 'user' })
   } catch (error) {
@@ -29,25 +43,25 @@ export function parse(tree: Tree, words: readonly string[]): Invocation {
       throw usage(error.message.replace(/^error: /, '').replace(/\n/, ' '), hintFor(tree, words, error))
     throw error
   }
-  return result ?? { kind: 'help', text: helpFor(tree, []) }
+  return result
 }
 
 interface Wanted {
   readonly words: ReadonlySet<string>
+  /** Whether what no word names is there by its name, for what is suggested. */
+  readonly all: boolean
   /** Whether the command has options that are called like global flags. */
   readonly shadowing: boolean
   readonly found: (invocation: Invocation) => void
 }
 
 function build(node: Command | Noun, path: readonly string[], wanted: Wanted): Commander {
-  const names = [node.name, ...(node.aliases ?? [])]
-  const bare = new Commander(node.name).aliases(names.slice(1))
-  // A node that no word names is never run: its name is enough, for what is suggested. To build all costs 100 ms.
-  if (!names.some((name) => wanted.words.has(name))) return bare
+  const bare = new Commander(node.name).aliases([...(node.aliases ?? [])])
+  if (!isNamed(node, wanted)) return bare
   const commander = configure(bare, node.kind === 'command' ? (node.options ?? []) : [])
   if (wanted.shadowing) commander.enablePositionalOptions()
   if (node.kind === 'noun') {
-    for (const child of node.children) commander.addCommand(build(child, [...path, child.name], wanted))
+    for (const child of shown(node.children, wanted)) commander.addCommand(build(child, [...path, child.name], wanted))
     return commander
   }
   for (const argument of node.arguments ?? []) {
@@ -60,6 +74,15 @@ function build(node: Command | Noun, path: readonly string[], wanted: Wanted): C
     const own = valuesOf(commander, shadowed)
     wanted.found({ kind: 'run', command: node, path, args: new Args(own, wordsOf(node, commander), globals) })
   })
+}
+
+function shown(nodes: Tree, wanted: Wanted): Tree {
+  return wanted.all ? nodes : nodes.filter((node) => isNamed(node, wanted))
+}
+
+/** A node that no word names is never run. */
+function isNamed({ name, aliases }: Command | Noun, { words }: Wanted): boolean {
+  return words.has(name) || aliases?.some((alias) => words.has(alias)) === true
 }
 
 /** Flags may stand anywhere, so each level knows the global ones. */

@@ -1,20 +1,19 @@
-import { randomUUID } from 'node:crypto'
 import type { Client } from '../../shared/client.ts'
+import { systemClock } from '../../shared/kernel/clock.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
-import { systemClock } from '../../shared/kernel/time.ts'
-import type { Connection } from '../net/http.ts'
+import { type Connection, connect } from '../net/http.ts'
 import type { StreamOpener } from '../net/stream.ts'
 import type { Roles } from '../roles.ts'
 import { VERSION } from '../version.ts'
 import type { Args } from './args.ts'
 import type { Command, Tree } from './command.ts'
 import type { Environment } from './environment.ts'
-import { usage } from './failure.ts'
+import { CliFailure, usage } from './failure.ts'
 import { FORMATS, type Format } from './flags.ts'
 import { createPaint, wantsColour } from './output/colour.ts'
 import { parseFields } from './output/fields.ts'
 import { Output } from './output/output.ts'
-import type { Reach, Target } from './profile/target.ts'
+import { type Reach, reachOf, resolveTarget, signInHint, type Target } from './profile/target.ts'
 import { createPrompt, type Prompt } from './prompt.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -22,7 +21,7 @@ import type { Terminal } from './terminal.ts'
 export interface Run {
   readonly command: Command
   /** All commands. */
-  readonly tree: Tree
+  readonly tree: () => Promise<Tree>
   readonly path: readonly string[]
   readonly args: Args
   readonly env: Environment
@@ -55,7 +54,7 @@ export interface Run {
 /** What a run is made of. */
 export interface RunParts {
   readonly command: Command
-  readonly tree: Tree
+  readonly tree: () => Promise<Tree>
   readonly path: readonly string[]
   readonly args: Args
   readonly env: Environment
@@ -77,28 +76,20 @@ export function createRun(parts: RunParts): Run {
     listenerUid: args.integer('listener-uid') ?? accepted,
     insecureHttp: args.flag('insecure-http'),
   })
-  const target = once(async () => {
-    const { resolveTarget } = await import('./profile/target.ts')
-    return resolveTarget(env, flags())
-  })
-  const reach = async (url: string): Promise<Reach> => {
-    const { reachOf } = await import('./profile/target.ts')
-    return reachOf(env, flags(), url)
-  }
-  const connectBy = (way: Reach, token: string | undefined): Promise<Connection> => {
-    const connection = import('../net/http.ts').then(({ connect }) =>
-      connect({
-        ...way,
-        token,
-        insecure: args.flag('insecure-skip-tls-verify'),
-        requestTimeoutMs: requestTimeoutOf(args),
-        retries: args.integer('retries') ?? 3,
-        userAgent: `panel-cli/${VERSION} node/${process.versions.node}`,
-        clock,
-        signal,
-        trace: tracer(parts),
-      }),
-    )
+  const target = once(async () => resolveTarget(env, flags()))
+  const reach = async (url: string): Promise<Reach> => reachOf(env, flags(), url)
+  const connectBy = async (way: Reach, token: string | undefined): Promise<Connection> => {
+    const connection = connect({
+      ...way,
+      token,
+      insecure: args.flag('insecure-skip-tls-verify'),
+      requestTimeoutMs: requestTimeoutOf(args),
+      retries: args.integer('retries') ?? 3,
+      userAgent: `panel-cli/${VERSION} node/${process.versions.node}`,
+      clock,
+      signal,
+      trace: tracer(parts),
+    })
     opened.push(connection)
     return connection
   }
@@ -115,12 +106,16 @@ export function createRun(parts: RunParts): Run {
     terminal.stdout.isTTY === true &&
     args.choice('pager') !== false &&
     env.pager !== undefined
-  const key = once(() => args.text('idempotency-key') ?? randomUUID())
+  // Made when it is needed: it looks at stdin, which most commands do without.
+  const prompt = once(() => createPrompt(terminal, env, args))
+  const key = once(() => args.text('idempotency-key') ?? crypto.randomUUID())
   return {
     ...parts,
     clock,
     out: createOutput(parts, clock, paged ? async (text) => (await pager()).write(text) : terminal.write),
-    prompt: createPrompt(terminal, env, args),
+    get prompt() {
+      return prompt()
+    },
     notice: (text) => {
       if (!args.flag('quiet')) terminal.say(text)
     },
@@ -132,11 +127,11 @@ export function createRun(parts: RunParts): Run {
     },
     connectTo: async (url, token) => connectBy(await reach(url), token),
     client: async (options) => {
-      if (options?.needsToken !== false) await requireToken(await target())
+      if (options?.needsToken !== false) requireToken(await target())
       return (await connection()).client
     },
     streams: async () => {
-      await requireToken(await target())
+      requireToken(await target())
       return (await connection()).streams
     },
     idempotencyKey: (part) => (part === undefined ? key() : `${key()}.${part}`),
@@ -163,10 +158,8 @@ function tracer({ args, env, terminal }: RunParts): ((line: string) => void) | u
   }
 }
 
-async function requireToken(target: Target): Promise<void> {
+function requireToken(target: Target): void {
   if (target.token !== undefined) return
-  const { CliFailure } = await import('./failure.ts')
-  const { signInHint } = await import('./profile/target.ts')
   throw new CliFailure('NOT_SIGNED_IN', `you are not signed in to ${target.url}`, { hint: signInHint(target) })
 }
 

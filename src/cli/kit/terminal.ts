@@ -27,35 +27,55 @@ export class ReaderGone extends Error {
 
 /** The terminal of this process. `onGone` is called once when stdout's reader has left. */
 export function createTerminal(onGone: () => void): Terminal {
-  const { stdin, stdout, stderr } = process
   let gone = false
-  stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
-    gone = true
-    // The terminal was closed; whoever has to put something in order listens to the signal.
-    if (error.code === 'EIO') process.kill(process.pid, 'SIGHUP')
-    else onGone()
-  })
+  // Node makes each of its streams when it is first looked at, which takes a while: most commands use one of them.
+  const stdout = once(() =>
+    process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
+      gone = true
+      // The terminal was closed; whoever has to put something in order listens to the signal.
+      if (error.code === 'EIO') process.kill(process.pid, 'SIGHUP')
+      else onGone()
+    }),
+  )
   // Nobody reads stderr any more: nothing can be reported.
-  stderr.on('error', () => {})
+  const stderr = once(() => process.stderr.on('error', () => {}))
   const send = (data: string | Uint8Array): Promise<void> =>
     new Promise((resolve, reject) => {
       if (gone) return reject(new ReaderGone())
       if (data.length === 0) return resolve()
-      stdout.write(data, (error) => {
+      stdout().write(data, (error) => {
         if (error === null || error === undefined) resolve()
         else reject(new ReaderGone())
       })
     })
   const decoder = new TextDecoder()
   return {
-    stdin,
-    stdout,
-    stderr,
-    write: (text) => send(stdout.isTTY === true ? terminalText(text, { colours: true }) : named(text)),
-    writeBytes: (bytes) => send(stdout.isTTY === true ? terminalText(decoder.decode(bytes, { stream: true })) : bytes),
-    say: (text) => stderr.write(`${terminalText(text)}\n`),
-    progress: (text) => stderr.write(`\r\u001b[K${terminalText(text)}`),
+    get stdin() {
+      return process.stdin
+    },
+    get stdout() {
+      return stdout()
+    },
+    get stderr() {
+      return stderr()
+    },
+    write: (text) => send(stdout().isTTY === true ? terminalText(text, { colours: true }) : named(text)),
+    writeBytes: (bytes) =>
+      send(stdout().isTTY === true ? terminalText(decoder.decode(bytes, { stream: true })) : bytes),
+    say: (text) => stderr().write(`${terminalText(text)}\n`),
+    progress: (text) => stderr().write(`\r\u001b[K${terminalText(text)}`),
+  }
+}
+
+/** Those of the process's own descriptors that were terminals when it began. */
+const TERMINALS = [0, 1, 2].filter((fd) => isatty(fd))
+
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined
+  return () => {
+    made ??= { value: make() }
+    return made.value
   }
 }
 
@@ -69,9 +89,7 @@ function named(text: string): string | Uint8Array {
  * settings back, and aborts with a core dump when that terminal is not there any more.
  */
 export function exit(code: number): never {
-  const { stdin, stdout, stderr } = process
-  const closed = [stdin, stdout, stderr].some((stream) => stream.isTTY === true && !isatty(stream.fd))
-  if (closed) {
+  if (TERMINALS.some((fd) => !isatty(fd))) {
     process.removeAllListeners('SIGHUP')
     process.kill(process.pid, 'SIGHUP')
   }

@@ -1,6 +1,3 @@
-import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
-import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
 import { type Client, createClient, type Fetch } from '../../shared/client.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
 import { CliFailure, NoConnection } from '../kit/failure.ts'
@@ -46,10 +43,10 @@ const CONNECT_TIMEOUT_MS = 5000
 const STREAM_SILENCE_MS = 60_000
 const REPEATABLE = new Set([429, 502, 503, 504])
 
-/** A connection pool with the time-outs, certificates and repetitions of the command line. */
-export function connect(options: ConnectionOptions): Connection {
+/** A connection pool with the time-outs, certificates and repetitions of the command line. What it needs for TLS and files is loaded then. */
+export async function connect(options: ConnectionOptions): Promise<Connection> {
   const tls = {
-    ...(options.caFile === undefined ? {} : { secureContext: trusting(options.caFile) }),
+    ...(options.caFile === undefined ? {} : { secureContext: (await import('./trust.ts')).trusting(options.caFile) }),
     ...(options.insecure ? { rejectUnauthorized: false } : {}),
     timeout: CONNECT_TIMEOUT_MS,
   }
@@ -197,16 +194,4 @@ function requestTimedOut(url: string, ms: number, cause: unknown): CliFailure {
     hint: 'raise --request-timeout, or look at the log of the daemon',
     cause,
   })
-}
-
-/** Trusts the authorities that Node ships, and those in a file. */
-function trusting(path: string): SecureContext {
-  let pem: string
-  try {
-    pem = readFileSync(path, 'utf8')
-    new X509Certificate(pem) // Node itself would pass over what is none, and then refuse the panel
-  } catch (error) {
-    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read as certificates in PEM`, { cause: error })
-  }
-  return createSecureContext({ ca: [...rootCertificates, pem] })
 }

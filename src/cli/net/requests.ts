@@ -1,17 +1,13 @@
 import { Agent, type ClientRequestArgs, type IncomingMessage, request as requestPlain } from 'node:http'
-import { type RequestOptions, request as requestSecure, Agent as SecureAgent } from 'node:https'
-import type { Duplex } from 'node:stream'
+import type { request as requestSecure, Agent as SecureAgent } from 'node:https'
 import { text } from 'node:stream/consumers'
-import { type SecureContext, connect as startTls } from 'node:tls'
 import type { Fetch } from '../../shared/client.ts'
+import { type Connected, handOver, type TlsOptions } from './connected.ts'
 import { followed } from './redirections.ts'
 import type { SocketOpener } from './socket-opener.ts'
 
 /** How to connect. */
-export interface ConnectOptions {
-  /** Whose signatures are trusted; those of Node when absent. */
-  readonly secureContext?: SecureContext
-  readonly rejectUnauthorized?: boolean
+export interface ConnectOptions extends TlsOptions {
   /** Milliseconds that a connection may take to be ready. */
   readonly timeout: number
 }
@@ -43,9 +39,20 @@ export function createRequests(
   { answerMs, silenceMs }: StreamLimits,
 ): Requests {
   const plain = new OpenedAgent(opener)
-  const secure =
-    opener.below === 'all' ? new OpenedSecureAgent(opener, tls) : new SecureAgent({ keepAlive: true, ...tls })
-  const ways = { plain, secure, timeout, isUnix: opener.below === 'unix' }
+  let secure: Promise<SecureWay> | undefined
+  const ways: Ways = {
+    plain,
+    // Loaded when it is needed: on one's own machine it mostly is not.
+    secure: () => {
+      secure ??= import('./secure-requests.ts').then(({ createSecureAgent, request }) => ({
+        request,
+        agent: createSecureAgent(opener, tls),
+      }))
+      return secure
+    },
+    timeout,
+    isUnix: opener.below === 'unix',
+  }
   const send = <A extends Answer>(url: string, init: Init, read: (response: IncomingMessage) => A | Promise<A>) =>
     followed(url, init.method, async (here): Promise<A> => {
       try {
@@ -63,7 +70,7 @@ export function createRequests(
       }),
     close: () => {
       plain.destroy()
-      secure.destroy()
+      void secure?.then(({ agent }) => agent.destroy())
     },
   }
 }
@@ -82,61 +89,34 @@ class OpenedAgent extends Agent {
   }
 }
 
-/** The same below TLS. */
-class OpenedSecureAgent extends SecureAgent {
-  readonly #opener: SocketOpener
-
-  constructor(opener: SocketOpener, tls: Omit<ConnectOptions, 'timeout'>) {
-    super({ keepAlive: true, ...tls })
-    this.#opener = opener
-  }
-
-  override createConnection(options: RequestOptions, done?: Connected): undefined {
-    const opened = this.#opener.open(options.host ?? '', Number(options.port))
-    const { rejectUnauthorized, secureContext, servername } = { servername: undefined, ...this.options, ...options }
-    const tls = {
-      ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
-      ...(secureContext === undefined ? {} : { secureContext }),
-      ...(servername === undefined || servername === '' ? {} : { servername }),
-    }
-    handOver(
-      opened.then((socket) => startTls({ ...tls, socket })),
-      done,
-    )
-  }
-}
-
-type Connected = (error: Error | null, stream: Duplex) => void
-
-function handOver(opened: Promise<Duplex>, done: Connected | undefined): void {
-  opened.then(
-    (socket) => done?.(null, socket),
-    // Node's own callers look at the stream only where there is no error.
-    (error: Error) => (done as ((error: Error) => void) | undefined)?.(error),
-  )
-}
-
 /** How a request goes on its way. */
 interface Ways {
   readonly plain: Agent
-  readonly secure: SecureAgent
+  readonly secure: () => Promise<SecureWay>
   readonly timeout: number
   readonly isUnix: boolean
+}
+
+/** The same below TLS. */
+interface SecureWay {
+  readonly request: typeof requestSecure
+  readonly agent: SecureAgent
 }
 
 /** What is sent; `answerMs` bounds how long its answer may take to begin. */
 type Init = Parameters<Fetch>[1] & { readonly answerMs?: number }
 
-function sent(
+async function sent(
   url: string,
   { method, headers, body, signal, answerMs }: Init,
   { plain, secure, timeout, isUnix }: Ways,
 ): Promise<IncomingMessage> {
+  const isSecure = new URL(url).protocol === 'https:' && !isUnix
+  const below = isSecure ? await secure() : undefined
   return new Promise((resolve, reject) => {
-    const isSecure = new URL(url).protocol === 'https:' && !isUnix
     const options = { method, headers, ...(signal === undefined ? {} : { signal }) }
-    const request = isSecure
-      ? requestSecure(url, { ...options, agent: secure })
+    const request = below
+      ? below.request(url, { ...options, agent: below.agent })
       : requestPlain(url.replace(/^https:/, 'http:'), { ...options, agent: plain })
     const giveUp = (message: string): void => {
       request.destroy(Object.assign(new Error(message), { code: 'ETIMEDOUT' }))

@@ -80,6 +80,9 @@ export const getTemplate = defineEndpoint({
   errors: ['TEMPLATE_NOT_FOUND'],
 })
 
+/** The body of a creation. */
+export const TemplateToCreate = NewTemplate.extend({ egg: EggDocument.nullable().default(null) })
+
 export const createTemplate = defineEndpoint({
   id: 'templates.create',
   tag: 'Templates',
@@ -87,7 +90,7 @@ export const createTemplate = defineEndpoint({
   method: 'POST',
   path: '/api/templates',
   access: { panel: 'template.create' },
-  body: NewTemplate.extend({ egg: EggDocument.nullable().default(null) }),
+  body: TemplateToCreate,
   ignores: ANSWERED,
   response: ImportedTemplate,
   status: 201,

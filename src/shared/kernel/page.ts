@@ -38,10 +38,5 @@ export function pagination(query: { page: number; limit: number }, total: number
   return total > TOTAL_CAP ? { ...known, totalIsCapped: true } : known
 }
 
-/** Whether another page may follow one that held `rows` rows. */
-export function hasNextPage(known: Pagination, rows: number): boolean {
-  return known.totalIsCapped === true ? rows >= known.limit : known.page < known.totalPages
-}
-
 /** A boolean in a query: `true` or `false`, anything else is refused. */
 export const QueryBoolean = z.enum(['true', 'false']).transform((text) => text === 'true')

@@ -13,8 +13,7 @@ export type DesiredState = z.infer<typeof DesiredState>
 export const ServerActivity = z.enum(['installing', 'restoring', 'transferring'])
 export type ServerActivity = z.infer<typeof ServerActivity>
 
-/** The one word that answers show. */
-export const ServerStatus = z.enum([
+export const SERVER_STATUSES = [
   'stopped',
   'installing',
   'starting',
@@ -28,11 +27,16 @@ export const ServerStatus = z.enum([
   'restoring',
   'deleting',
   'unknown',
-])
+] as const
+
+/** The one word that answers show. */
+export const ServerStatus = z.enum(SERVER_STATUSES)
 export type ServerStatus = z.infer<typeof ServerStatus>
 
+export const POWER_ACTIONS = ['start', 'stop', 'restart', 'kill'] as const
+
 /** The four power orders. */
-export const PowerAction = z.enum(['start', 'stop', 'restart', 'kill'])
+export const PowerAction = z.enum(POWER_ACTIONS)
 export type PowerAction = z.infer<typeof PowerAction>
 
 /**

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { hasNextPage } from '../../../src/cli/kit/resource/next-page.ts'
 import { ID_PREFIXES, type IdPrefix, newId, ServerId, uuidOf } from '../../../src/shared/kernel/ids.ts'
-import { hasNextPage, pageQuery, pagination } from '../../../src/shared/kernel/page.ts'
+import { pageQuery, pagination } from '../../../src/shared/kernel/page.ts'
 import { IsoTime, isoTime, parseDuration } from '../../../src/shared/kernel/time.ts'
 import { testClock } from './test-clock.ts'
 

@@ -2,6 +2,7 @@ import { basename } from 'node:path'
 import { resendVerification } from '../../../shared/api/account-recovery.ts'
 import * as api from '../../../shared/api/profile.ts'
 import type { Data } from '../../../shared/kernel/contract.ts'
+import { UserId } from '../../../shared/kernel/ids.ts'
 import type { Action } from '../../kit/command.ts'
 import { usage } from '../../kit/failure.ts'
 import { cellOf, column, type View, view, wide } from '../../kit/output/view.ts'
@@ -98,7 +99,7 @@ export const downloadAvatar: Action = async (run) => {
   const word = run.args.text('user')
   const client = await run.client()
   const id = word === undefined ? (await client.call(api.getProfile)).id : (await resolve(run, 'user', word)).id
-  const userId = api.getAvatar.params.userId.parse(id)
+  const userId = UserId.parse(id)
   await saveFile(run, () => client.file(api.getAvatar, { params: { userId } }))
 }
 

@@ -1,6 +1,6 @@
 import * as api from '../../../shared/api/api-keys.ts'
+import { parseDuration } from '../../../shared/kernel/clock.ts'
 import type { Data } from '../../../shared/kernel/contract.ts'
-import { parseDuration } from '../../../shared/kernel/time.ts'
 import { usage } from '../../kit/failure.ts'
 import { call } from '../../kit/resource/actions.ts'
 import type { Run } from '../../kit/run.ts'

@@ -1,9 +1,9 @@
 import * as api from '../../../shared/api/backups.ts'
 import type { Endpoint } from '../../../shared/kernel/contract.ts'
-import { hasNextPage } from '../../../shared/kernel/page.ts'
 import { CliFailure } from '../../kit/failure.ts'
 import { subjectOf } from '../../kit/resource/actions.ts'
 import { beginsId, isAnId } from '../../kit/resource/id.ts'
+import { hasNextPage } from '../../kit/resource/next-page.ts'
 import type { Named } from '../../kit/resource/resolve.ts'
 import type { Run } from '../../kit/run.ts'
 

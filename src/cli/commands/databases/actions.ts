@@ -1,5 +1,4 @@
 import * as api from '../../../shared/api/databases.ts'
-import { hasNextPage } from '../../../shared/kernel/page.ts'
 import { SECRET_MASK } from '../../../shared/kernel/setting-values.ts'
 import type { Action } from '../../kit/command.ts'
 import { CliFailure } from '../../kit/failure.ts'
@@ -8,6 +7,7 @@ import { call, ignoringNotFound, subjectOf } from '../../kit/resource/actions.ts
 import { fieldsOf } from '../../kit/resource/fields.ts'
 import { beginsId, isAnId } from '../../kit/resource/id.ts'
 import { listAction } from '../../kit/resource/list.ts'
+import { hasNextPage } from '../../kit/resource/next-page.ts'
 import type { Named } from '../../kit/resource/resolve.ts'
 import type { Run } from '../../kit/run.ts'
 

@@ -1,10 +1,10 @@
 import * as api from '../../../shared/api/migration.ts'
 import { ERRORS, PanelError } from '../../../shared/kernel/errors.ts'
 import type { MigrationId } from '../../../shared/kernel/ids.ts'
-import { hasNextPage } from '../../../shared/kernel/page.ts'
 import { CliFailure, usage } from '../../kit/failure.ts'
 import { reportOf } from '../../kit/report.ts'
 import { beginsId, isAnId } from '../../kit/resource/id.ts'
+import { hasNextPage } from '../../kit/resource/next-page.ts'
 import type { Run } from '../../kit/run.ts'
 
 const PAGE = 100

@@ -1,4 +1,4 @@
-import { NodeUsage } from '../../../shared/api/metrics-streams.ts'
+import type { NodeUsage } from '../../../shared/api/metrics-streams.ts'
 import * as api from '../../../shared/api/nodes.ts'
 import type { Action } from '../../kit/command.ts'
 import { usage } from '../../kit/failure.ts'
@@ -104,9 +104,12 @@ export const nodeStats: Action = async (run) => {
     await showStats(run)
     return
   }
-  const { nodeUsage, watchUsage } = await import('../events/usage.ts')
+  const [{ nodeUsage, watchUsage }, { NodeUsage: schema }] = await Promise.all([
+    import('../events/usage.ts'),
+    import('../../../shared/api/metrics-streams.ts'),
+  ])
   const items = await nodeUsage(run, (await subjectOf(run, SUBJECT)).id)
-  await watchUsage(run, { items, event: 'node_stats', view: USAGE, schema: NodeUsage })
+  await watchUsage(run, { items, event: 'node_stats', view: USAGE, schema })
 }
 
 /** Prints the token alone on stdout, so that it can be piped. */

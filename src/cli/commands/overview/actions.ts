@@ -1,5 +1,5 @@
 import * as api from '../../../shared/api/overview.ts'
-import { parseDuration } from '../../../shared/kernel/time.ts'
+import { parseDuration } from '../../../shared/kernel/clock.ts'
 import type { Action } from '../../kit/command.ts'
 import { CliFailure, usage } from '../../kit/failure.ts'
 import { type Cell, column, type View, wide } from '../../kit/output/view.ts'

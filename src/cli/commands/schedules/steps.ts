@@ -1,6 +1,6 @@
+import { parseDuration } from '../../../shared/kernel/clock.ts'
 import type { TaskStep } from '../../../shared/kernel/schedule.ts'
-import { PowerAction } from '../../../shared/kernel/server-life.ts'
-import { parseDuration } from '../../../shared/kernel/time.ts'
+import { POWER_ACTIONS } from '../../../shared/kernel/server-life.ts'
 import { usage } from '../../kit/failure.ts'
 
 const HINT = 'steps: "command:<line>", power:start|stop|restart|kill, wait:<duration>, backup[:<name>]'
@@ -13,9 +13,9 @@ export function readStep(text: string): unknown {
     case 'command':
       return { action: 'command', payload: { command: rest } }
     case 'power': {
-      const action = PowerAction.safeParse(rest)
-      if (!action.success) throw usage(`power is one of ${PowerAction.options.join(', ')}, not '${rest}'`, HINT)
-      return { action: action.data }
+      const action = POWER_ACTIONS.find((known) => known === rest)
+      if (action === undefined) throw usage(`power is one of ${POWER_ACTIONS.join(', ')}, not '${rest}'`, HINT)
+      return { action }
     }
     case 'wait': {
       const ms = parseDuration(rest)

@@ -1,7 +1,7 @@
 import { type AdminServer, listAdminServers } from '../../../shared/api/admin-servers.ts'
 import * as api from '../../../shared/api/servers.ts'
 import type { Data } from '../../../shared/kernel/contract.ts'
-import { ResourceStats } from '../../../shared/kernel/events.ts'
+import type { ResourceStats } from '../../../shared/kernel/events.ts'
 import type { Action } from '../../kit/command.ts'
 import { usage } from '../../kit/failure.ts'
 import { column, type View, view, wide } from '../../kit/output/view.ts'
@@ -83,8 +83,11 @@ const USAGE: View<ResourceStats> = {
 
 async function watchStats(run: Run, [server, ...others]: readonly Named[]): Promise<void> {
   if (server === undefined || others.length > 0) throw usage('--watch follows one server')
-  const { serverUsage, watchUsage } = await import('../events/usage.ts')
+  const [{ serverUsage, watchUsage }, { ResourceStats: schema }] = await Promise.all([
+    import('../events/usage.ts'),
+    import('../../../shared/kernel/events.ts'),
+  ])
   const view: View<ResourceStats> = { ...USAGE, id: () => server.id, name: () => server.name }
   const items = await serverUsage(run, server.id)
-  await watchUsage(run, { items, event: 'resource_stats', view, schema: ResourceStats })
+  await watchUsage(run, { items, event: 'resource_stats', view, schema })
 }

@@ -1,5 +1,5 @@
 import * as api from '../../../shared/api/server-life.ts'
-import { parseDuration } from '../../../shared/kernel/time.ts'
+import { parseDuration } from '../../../shared/kernel/clock.ts'
 import type { Action } from '../../kit/command.ts'
 import { usage } from '../../kit/failure.ts'
 import { column, type View, view, wide } from '../../kit/output/view.ts'

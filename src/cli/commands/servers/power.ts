@@ -7,9 +7,9 @@ import {
 } from '../../../shared/api/power.ts'
 import type { Server } from '../../../shared/api/servers.ts'
 import { PanelError } from '../../../shared/kernel/errors.ts'
-import { PowerAction, type ServerStatus } from '../../../shared/kernel/server-life.ts'
+import { POWER_ACTIONS, type ServerStatus } from '../../../shared/kernel/server-life.ts'
 import type { Action } from '../../kit/command.ts'
-import { CliFailure } from '../../kit/failure.ts'
+import { CliFailure, usage } from '../../kit/failure.ts'
 import { column, type View } from '../../kit/output/view.ts'
 import { forEach } from '../../kit/resource/bulk.ts'
 import { type Named, resolveAll } from '../../kit/resource/resolve.ts'
@@ -50,7 +50,9 @@ type Kind = Order['action']
 
 /** `panel servers power <action> …` and its short forms. */
 export const powerServers: Action = async (run) => {
-  const action = PowerAction.parse(run.args.word('action') ?? run.path.at(-1))
+  const word = run.args.word('action') ?? run.path.at(-1)
+  const action = POWER_ACTIONS.find((known) => known === word)
+  if (action === undefined) throw usage(`'${word}' is no action`, `one of ${POWER_ACTIONS.join(', ')}`)
   const servers = await resolveAll(run, 'server', run.args.words('server'))
   return orderAll(run, servers, action)
 }

@@ -1,4 +1,4 @@
-import { ServerStatus } from '../../../shared/kernel/server-life.ts'
+import { SERVER_STATUSES } from '../../../shared/kernel/server-life.ts'
 import type { Action } from '../../kit/command.ts'
 import { usage } from '../../kit/failure.ts'
 import { column, type View } from '../../kit/output/view.ts'
@@ -92,7 +92,7 @@ function isAtRest(now: { readonly status: string; readonly nextRestartAt: string
 function conditionOf(text: string | undefined): Condition {
   if (text === 'installed' || text === 'deleted') return { kind: text }
   const states = /^state=(.+)$/.exec(text ?? '')?.[1]?.split(',')
-  const known: readonly string[] = ServerStatus.options
+  const known: readonly string[] = SERVER_STATUSES
   if (states?.every((state) => known.includes(state)) === true) return { kind: 'state', states }
   throw usage('--for is state=<status>[,<status>], installed or deleted', `states: ${known.join(', ')}`)
 }

@@ -1,6 +1,6 @@
 import { streamServerEvents } from '../../../shared/api/server-events.ts'
 import { getServer, type Server } from '../../../shared/api/servers.ts'
-import { EVENTS, type EventData } from '../../../shared/kernel/events.ts'
+import type { EventData } from '../../../shared/kernel/events.ts'
 import { CliFailure } from '../../kit/failure.ts'
 import type { Named } from '../../kit/resource/resolve.ts'
 import type { Run } from '../../kit/run.ts'
@@ -38,7 +38,7 @@ export async function watchServer<T>(
     let first = true
     for await (const item of open(streamServerEvents, input, { signal, retries: RETRIES })) {
       if (item.kind === 'retrying') continue
-      const tick = item.kind === 'open' ? ({ kind: 'open', first } as const) : tickOf(item)
+      const tick = item.kind === 'open' ? ({ kind: 'open', first } as const) : await tickOf(item)
       first = false
       const verdict = tick === undefined ? undefined : await evaluate(tick)
       if (verdict !== undefined) return verdict
@@ -59,10 +59,11 @@ export async function readServer(run: Run, serverId: string): Promise<Server> {
   return (await run.client()).call(getServer, { params: { serverId } })
 }
 
-function tickOf(frame: { readonly event: string; readonly data: string }): Tick | undefined {
+async function tickOf(frame: { readonly event: string; readonly data: string }): Promise<Tick | undefined> {
   if (frame.event === 'server_state_update' || frame.event === 'server_updated') return { kind: 'state' }
   if (frame.event === 'server_deleted') return { kind: 'deleted' }
   if (frame.event !== 'server_command_done') return undefined
+  const { EVENTS } = await import('../../../shared/kernel/events.ts')
   const order = EVENTS.server_command_done.data.safeParse(JSON.parse(frame.data))
   return order.success ? { kind: 'done', order: order.data } : undefined
 }

@@ -1,7 +1,7 @@
 import { getMe } from '../../../shared/api/auth.ts'
 import * as api from '../../../shared/api/sftp.ts'
+import { isoTime } from '../../../shared/kernel/clock.ts'
 import type { Data } from '../../../shared/kernel/contract.ts'
-import { isoTime } from '../../../shared/kernel/time.ts'
 import type { Action } from '../../kit/command.ts'
 import { usage } from '../../kit/failure.ts'
 import { column, type View, wide } from '../../kit/output/view.ts'

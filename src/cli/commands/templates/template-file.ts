@@ -1,7 +1,8 @@
 import type { NewTemplate } from '../../../shared/api/template-fields.ts'
-import { createTemplate } from '../../../shared/api/templates.ts'
+import { TemplateToCreate } from '../../../shared/api/templates.ts'
 import { type FieldProblem, PanelError } from '../../../shared/kernel/errors.ts'
 import { mustBe } from '../../../shared/kernel/refusal-words.ts'
+import { strictBody } from '../../../shared/kernel/strict-body.ts'
 import { DocumentProblem, readDocument } from '../../../shared/templates/document.ts'
 import { EggProblem, type ImportedEgg, importEgg, isEgg } from '../../../shared/templates/egg-import.ts'
 import { templateProblems } from '../../../shared/templates/template-problems.ts'
@@ -24,7 +25,7 @@ export async function readTemplateFile(path: string, stdin: Stdin): Promise<Temp
     const egg = imported(value)
     return { template: egg.template, egg }
   }
-  const parsed = createTemplate.body.safeParse(value, { error: mustBe })
+  const parsed = strictBody(TemplateToCreate).safeParse(value, { error: mustBe })
   if (!parsed.success) {
     throw refusal(parsed.error.issues.map((issue) => ({ field: issue.path.join('.'), message: issue.message })))
   }

@@ -19,7 +19,7 @@ const VIEW: View<Row> = {
 
 /** `panel commands`. */
 export const listCommands: Action = async (run) => {
-  const rows = [...walk(run.tree)]
+  const rows = [...walk(await run.tree())]
     .filter(({ command }) => command.hidden !== true)
     .map(({ path, command }) => ({
       path: path.join(' '),

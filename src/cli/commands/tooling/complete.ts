@@ -26,12 +26,13 @@ export const complete: Action = async (run) => {
 }
 
 async function choicesFor(run: Run, before: readonly string[], unfinished: string): Promise<readonly Choice[]> {
-  const place = placeOf(run.tree, before)
+  const tree = await run.tree()
+  const place = placeOf(tree, before)
   if (place.awaited !== undefined) return valuesOf(run, place.awaited, unfinished)
   if (unfinished.startsWith('-')) return flagsOf(place.node)
   const { node } = place
   if (node === undefined || node.kind === 'noun') {
-    const children = node?.children ?? run.tree
+    const children = node?.children ?? tree
     return children
       .filter((child) => !(child.kind === 'command' && child.hidden))
       .map(({ name, summary }) => [name, summary] as const)

@@ -1,6 +1,6 @@
 import * as api from '../../../shared/api/updates.ts'
+import { parseDuration } from '../../../shared/kernel/clock.ts'
 import type { Data } from '../../../shared/kernel/contract.ts'
-import { parseDuration } from '../../../shared/kernel/time.ts'
 import type { Action } from '../../kit/command.ts'
 import { usage } from '../../kit/failure.ts'
 import { column, type View } from '../../kit/output/view.ts'

@@ -1,12 +1,14 @@
-import { randomBytes } from 'node:crypto'
 import { chmod, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { CliFailure } from '../failure.ts'
+import { plainYaml } from './plain-yaml.ts'
 
 /** The value of a YAML file; `undefined` when there is none. A file that cannot be read or parsed is exit 2. */
 export async function readYaml(path: string): Promise<unknown> {
   const text = await readIfThere(path)
   if (text === undefined) return undefined
+  const plain = plainYaml(text)
+  if (plain !== undefined) return plain
   const { parse } = await import('yaml')
   try {
     return parse(text)
@@ -31,6 +33,7 @@ export async function writePrivateYaml(path: string, value: unknown): Promise<vo
 export async function writePrivateFile(path: string, text: string): Promise<void> {
   const folder = dirname(path)
   await mkdir(folder, { recursive: true, mode: 0o700 })
+  const { randomBytes } = await import('node:crypto') // which takes a while to load, and is for writing alone
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
   try {
     const file = await open(temporary, 'wx', 0o600)

@@ -1,7 +1,7 @@
 import type { Data, Endpoint } from '../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../shared/kernel/errors.ts'
 import type { Action, Reference } from '../command.ts'
-import { usage } from '../failure.ts'
+import { CliFailure, usage } from '../failure.ts'
 import type { View } from '../output/view.ts'
 import type { Run } from '../run.ts'
 import { fieldsOf } from './fields.ts'
@@ -69,7 +69,6 @@ export async function ignoringNotFound(run: Run, work: () => Promise<void>): Pro
   try {
     await work()
   } catch (error) {
-    const { CliFailure } = await import('../failure.ts')
     const absent =
       (error instanceof PanelError && error.code.endsWith('NOT_FOUND')) ||
       (error instanceof CliFailure && error.code === 'NOT_FOUND')

@@ -1,4 +1,4 @@
-import { parseDuration } from '../../../shared/kernel/time.ts'
+import { parseDuration } from '../../../shared/kernel/clock.ts'
 import type { Args } from '../args.ts'
 import { type Option, optionName } from '../command.ts'
 import { usage } from '../failure.ts'

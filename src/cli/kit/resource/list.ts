@@ -1,9 +1,9 @@
 import type { Endpoint, Row } from '../../../shared/kernel/contract.ts'
-import { hasNextPage } from '../../../shared/kernel/page.ts'
 import type { Action } from '../command.ts'
 import type { View } from '../output/view.ts'
 import type { Run } from '../run.ts'
 import { fieldsOf } from './fields.ts'
+import { hasNextPage } from './next-page.ts'
 
 /** What a list adds to its flags: path parameters, fixed query values, and how rows are changed before they are shown. */
 interface More<R> {

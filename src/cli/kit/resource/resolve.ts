@@ -1,11 +1,11 @@
 import type { Client } from '../../../shared/client.ts'
 import type { Endpoint } from '../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../shared/kernel/errors.ts'
-import { hasNextPage } from '../../../shared/kernel/page.ts'
 import type { Reference } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
 import type { Run } from '../run.ts'
 import { beginsId, isAnId } from './id.ts'
+import { hasNextPage } from './next-page.ts'
 
 /** Something that a word of the command line means. */
 export interface Named {

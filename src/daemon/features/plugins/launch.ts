@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { Duplex, type Readable } from 'node:stream'
-import { folderAbove } from '../../../shared/platform/program-folder.ts'
+import { folderAbove, programFolder } from '../../../shared/platform/program-folder.ts'
 import { LoadProblem } from './failures.ts'
 
 /** The tools of the chain are looked up here and nowhere else. */
@@ -87,7 +87,7 @@ function environmentOf({ name, folder, mark }: Launch): Record<string, string> {
 /** The folder with the program's package file, which says that its files are modules, and the host's main file below it. */
 function programPlace(): { root: string; main: string } {
   const built = folderAbove(import.meta.dirname, HOST)
-  const root = folderAbove(import.meta.dirname, 'package.json')
+  const root = programFolder(import.meta.dirname)
   if (built === undefined || root === undefined)
     throw new Error(`there is no built program above ${import.meta.dirname}`)
   return { root, main: relative(root, join(built, HOST)) }

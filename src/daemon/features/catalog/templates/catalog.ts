@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { NewTemplate } from '../../../../shared/api/template-fields.ts'
-import { folderAbove } from '../../../../shared/platform/program-folder.ts'
+import { programFolder } from '../../../../shared/platform/program-folder.ts'
 import { ensureUsable } from './definition.ts'
 
 const FILE_LINE = /^#@file ([a-z0-9-]+\.[a-z]+)$/
@@ -22,7 +22,7 @@ export interface ShippedTemplate {
 
 /** The folder of the templates that every installation is given; those of the catalogue beyond them are in `catalog` below it. */
 export function starterFolder(): string {
-  const folder = folderAbove(import.meta.dirname, 'package.json')
+  const folder = programFolder(import.meta.dirname)
   if (folder === undefined) throw new Error(`no folder above ${import.meta.dirname} is the program's`)
   return join(folder, 'templates')
 }

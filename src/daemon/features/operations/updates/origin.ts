@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { folderAbove } from '../../../../shared/platform/program-folder.ts'
+import { programFolder } from '../../../../shared/platform/program-folder.ts'
 
 /** How this copy of the program came to this machine. */
 export type Origin = 'package' | 'git' | 'container' | 'files'
@@ -8,7 +8,7 @@ export type Origin = 'package' | 'git' | 'container' | 'files'
 /** Looks around the program's own folder and the machine: a container first, because it holds one of the others. */
 export function findOrigin(): Origin {
   if (isContainer()) return 'container'
-  const folder = folderAbove(import.meta.dirname, 'package.json') ?? import.meta.dirname
+  const folder = programFolder(import.meta.dirname) ?? import.meta.dirname
   if (existsSync(join(folder, '.git'))) return 'git'
   return folder.split('/').includes('node_modules') ? 'package' : 'files'
 }
