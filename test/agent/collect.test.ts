@@ -5,7 +5,8 @@ import { collectAfter, collectPassed, keepHeapSmall } from '../../src/shared/pla
 const MIB = 1024 * 1024
 const kinds: unknown[] = []
 const observer = new PerformanceObserver((list) => {
-  for (const { detail } of list.getEntries()) kinds.push((detail as { kind: number }).kind) // as Node documents it for `gc`
+  // As Node documents entries of `gc`.
+  for (const entry of list.getEntries()) kinds.push((entry as unknown as { detail: { kind: number } }).detail.kind)
 })
 afterEach(() => observer.disconnect())
 

@@ -178,7 +178,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/agent/query/armagetron.ts': { sees: 'game', patterns: ['/0x(?:[0-9a-f]{6}|RESETT)/gi'] },
   'src/agent/query/player-watch.ts': { sees: 'daemon', patterns: ['/^[0:]+$/'] },
   'src/agent/query/quake3.ts': { sees: 'game', patterns: [String.raw`/\^[^^]/g`] },
-  'src/agent/files/list.ts': { sees: 'game', patterns: [String.raw`/^[ -~]*$/`] },
+  'src/agent/files/list.ts': { sees: 'game', patterns: ['/^[ -~]*$/'] },
   'src/agent/files/archive/pack.ts': { sees: 'game', patterns: ['/^[A-Za-z]:/'] },
   'src/agent/files/archive/tar-read.ts': {
     sees: 'client',

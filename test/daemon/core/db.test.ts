@@ -158,7 +158,11 @@ describe('reads', () => {
     const ask = async (nth: number): Promise<void> => {
       for (let i = 0; isAsking.now; i++) {
         // Each a statement that was not prepared before.
-        const query = db.read.selectFrom('setting').select('key').where('key', '=', 'x').limit(nth * 1_000_000 + i)
+        const query = db.read
+          .selectFrom('setting')
+          .select('key')
+          .where('key', '=', 'x')
+          .limit(nth * 1_000_000 + i)
         await query.execute().catch((error: unknown) => {
           isAsking.now = false
           refusals.push(error)
