@@ -2,6 +2,7 @@ import { oneLine } from '../../shared/kernel/terminal-text.ts'
 import type { Args } from './args.ts'
 import type { Environment } from './environment.ts'
 import { CliFailure, usage } from './failure.ts'
+import { readText } from './read-file.ts'
 import { readAll, type Terminal } from './terminal.ts'
 
 /** Options of a question. */
@@ -69,10 +70,7 @@ export async function readSecret(
   const { args, terminal, prompt } = source
   const file = args.text(`${wanted.name}-file`) ?? args.text('secret-file')
   if (args.flag(`${wanted.name}-stdin`) || file === '-') return firstLine(await readAll(terminal.stdin), 'stdin')
-  if (file !== undefined) {
-    const { readText } = await import('./read-file.ts')
-    return firstLine(await readText(file), file)
-  }
+  if (file !== undefined) return firstLine(await readText(file), file)
   return prompt.secret(wanted.question, `--${wanted.name}-stdin`, wanted)
 }
 
