@@ -1,12 +1,14 @@
-import { constants, PerformanceObserver } from 'node:perf_hooks'
+import { constants, type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks'
 import { afterEach, expect, it } from 'vitest'
 import { collectAfter, collectPassed, keepHeapSmall } from '../../src/shared/platform/collect.ts'
+
+/** As Node documents entries of `gc`. */
+type GcEntry = PerformanceEntry & { readonly detail?: { readonly kind: number } }
 
 const MIB = 1024 * 1024
 const kinds: unknown[] = []
 const observer = new PerformanceObserver((list) => {
-  // As Node documents entries of `gc`.
-  for (const entry of list.getEntries()) kinds.push((entry as unknown as { detail: { kind: number } }).detail.kind)
+  for (const { detail } of list.getEntries() as GcEntry[]) kinds.push(detail?.kind)
 })
 afterEach(() => observer.disconnect())
 

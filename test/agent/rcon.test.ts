@@ -10,7 +10,7 @@ import { AgentStage, gameSpec } from './agent-stage.ts'
 
 const PASSWORD = 'correct-horse'
 /** A game sees neither this repository nor the build: it gets its program as a variable. */
-const PROGRAM = readFileSync(join(DIST, 'bin', 'rcon-game.js'), 'utf8')
+const PROGRAM = readFileSync(join(DIST, 'test', 'agent', 'rcon-game.js'), 'utf8')
 
 let stage: AgentStage
 const used: string[] = []

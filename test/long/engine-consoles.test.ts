@@ -227,7 +227,7 @@ describe.skipIf(missing !== undefined)(`consoles and mounts of containers${WHY_N
     const id = `srv_rcon_${name}`
     mkdirSync(join(stage.dataDir, 'servers', id), { recursive: true })
     // The program listens on loopback, where no engine reaches it.
-    const program = readFileSync(join(DIST, 'bin', 'rcon-game.js'), 'utf8').replaceAll('127.0.0.1', '0.0.0.0')
+    const program = readFileSync(join(DIST, 'test', 'agent', 'rcon-game.js'), 'utf8').replaceAll('127.0.0.1', '0.0.0.0')
     writeFileSync(join(stage.dataDir, 'servers', id, 'game.mjs'), program)
     const own = { ip: '127.0.0.1', port: gamePort, primary: true }
     const input = { kind: 'rcon', protocol, port: 'RCON_PORT', passwordVariable: 'RCON_PASSWORD' } as const
