@@ -36,10 +36,18 @@ export const systemClock: Clock = {
         signal?.removeEventListener('abort', done)
         resolve()
       }
-      const timer = setTimeout(done, ms)
+      let timer: ReturnType<typeof setTimeout>
+      const waitFor = (left: number): void => {
+        const piece = Math.min(left, LONGEST_TIMER_MS)
+        timer = setTimeout(() => (left > piece ? waitFor(left - piece) : done()), piece)
+      }
+      waitFor(ms)
       signal?.addEventListener('abort', done)
     }),
 }
+
+/** A timer of Node that is longer than this ends at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 /**
  * Milliseconds of a duration as people write it: `90` (seconds), `500ms`, `30s`, `10m`, `2h`, `7d`, `1h30m`.

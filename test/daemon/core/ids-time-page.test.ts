@@ -1,9 +1,9 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { hasNextPage } from '../../../src/cli/kit/resource/next-page.ts'
 import { ID_PREFIXES, type IdPrefix, newId, ServerId, uuidOf } from '../../../src/shared/kernel/ids.ts'
 import { pageQuery, pagination } from '../../../src/shared/kernel/page.ts'
-import { IsoTime, isoTime, parseDuration } from '../../../src/shared/kernel/time.ts'
+import { IsoTime, isoTime, parseDuration, systemClock } from '../../../src/shared/kernel/time.ts'
 import { testClock } from './test-clock.ts'
 
 describe('ids', () => {
@@ -99,4 +99,27 @@ describe('pages', () => {
     const known = pagination({ page: 200, limit: 50 }, 10_000)
     expect([hasNextPage({ ...known, page: 199 }, 50), hasNextPage(known, 50)]).toEqual([true, false])
   })
+})
+
+it('sleeps for longer than a timer of Node can be', async () => {
+  vi.useFakeTimers()
+  try {
+    const day = 86_400_000
+    let isOver = false
+    const slept = systemClock.sleep(60 * day).then(() => {
+      isOver = true
+    })
+    await vi.advanceTimersByTimeAsync(60 * day - 1)
+    expect(isOver).toBe(false)
+    await vi.advanceTimersByTimeAsync(1)
+    await slept
+    const ends = new AbortController()
+    const cut = systemClock.sleep(60 * day, ends.signal)
+    await vi.advanceTimersByTimeAsync(30 * day)
+    ends.abort()
+    await cut
+    expect(vi.getTimerCount()).toBe(0)
+  } finally {
+    vi.useRealTimers()
+  }
 })
