@@ -3,6 +3,7 @@ import { afterEach, expect, it } from 'vitest'
 import { listMigrations, retryMigrationStep } from '../../src/shared/api/migration.ts'
 import { getServer } from '../../src/shared/api/servers.ts'
 import { updateSmtpSettings } from '../../src/shared/api/smtp-settings.ts'
+import { listUsers } from '../../src/shared/api/users.ts'
 import { systemClock } from '../../src/shared/kernel/time.ts'
 import { type MailServer, startMailServer } from '../daemon/mail/mail-server.ts'
 import { failedSteps, MigrationStage } from '../daemon/migration/migration-stage.ts'
@@ -43,6 +44,28 @@ it('nobody is written to without being asked for, and then each new person once'
   expect(mail.received.every(({ text }) => text.includes('invit'))).toBe(true)
   expect(failedSteps(await stage.moved({ options: { invite: true } }))).toEqual([])
   expect(written()).toEqual(people)
+})
+
+it('administrators of the source are administrators here only where that is asked for', {
+  timeout: 120_000,
+}, async () => {
+  for (const grantAdmin of [false, true]) {
+    stage = await MigrationStage.open({ source: sourceFlags(FEW) })
+    const { client } = stage.panel
+    expect(failedSteps(await stage.moved({ options: { grantAdmin } }))).toEqual([])
+    const emails = stage.source.world.users.flatMap((user) => (user.rootAdmin ? [user.email.toLowerCase()] : []))
+    const known = await client.call(listUsers, { query: { limit: 100 } })
+    const brought = known.filter(({ email }) => emails.includes(email))
+    expect(brought.length).toBe(new Set(emails).size)
+    const roles = brought.map((user) => user.roles.map(({ name }) => name))
+    expect(roles).toEqual(brought.map(() => (grantAdmin ? ['Administrator'] : [])))
+    const usual = stage.source.world.users.flatMap((user) => (user.rootAdmin ? [] : [user.email.toLowerCase()]))
+    const others = known.filter(({ email }) => usual.includes(email))
+    expect(others.length).toBeGreaterThan(0)
+    expect(others.flatMap((user) => user.roles)).toEqual([])
+    await stage.close()
+    stage = undefined
+  }
 })
 
 it('keys of the source are forgotten at once, or a week after something has failed', { timeout: 180_000 }, async () => {

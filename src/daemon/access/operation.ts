@@ -168,8 +168,8 @@ function namesOf(
   return { action, resource: given.resource ?? declared?.resource ?? action.slice(0, action.indexOf('.')) }
 }
 
-/** Who has not signed in holds nothing beyond what the endpoint lets everybody do. */
-async function holderOf(tx: Tx, principal: Principal): Promise<Holder> {
+/** Whose rights count for a principal. Who has not signed in holds nothing beyond what the endpoint lets everybody do. */
+export async function holderOf(tx: Tx, principal: Principal): Promise<Holder> {
   if (principal.kind === 'caller') return principal.caller ?? { userId: '', permissions: new Set(), scope: null }
   if (principal.kind === 'job' && principal.holder !== undefined) return principal.holder
   const userId = principal.kind === 'job' ? principal.onBehalfOf : null

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createApiKey } from '../../../src/shared/api/api-keys.ts'
+import { login } from '../../../src/shared/api/auth.ts'
 import {
   cancelMigration,
   listMigrationSteps,
@@ -11,7 +13,9 @@ import {
   testMigration,
 } from '../../../src/shared/api/migration.ts'
 import { createNode, createNodeKey } from '../../../src/shared/api/nodes.ts'
+import { createRole } from '../../../src/shared/api/roles.ts'
 import { listTasks } from '../../../src/shared/api/schedules.ts'
+import { createUser } from '../../../src/shared/api/users.ts'
 import type { LocationId, MigrationId, MigrationStepId } from '../../../src/shared/kernel/ids.ts'
 import { AgentPeer } from '../agent-peer.ts'
 import { ConsoleReader } from '../console-reader.ts'
@@ -61,6 +65,28 @@ describe('a migration', () => {
     expect(stage.source.log.length).toBe(before)
     const nodes = await client.call(listTargetNodes)
     expect(nodes.find(({ id }) => id === nodeId)).toMatchObject({ isOnline: true, serverCount: 0 })
+  })
+
+  it('makes administrators only for somebody who may do everything', async () => {
+    const { client } = stage.panel
+    const role = await client.call(createRole, {
+      body: { name: 'mover', permissions: ['admin.write', 'user.create', 'user.set_roles'] },
+    })
+    const [email, password] = ['mover@example.org', 'Correct-horse-1']
+    await client.call(createUser, { body: { username: 'mover', email, password, roleIds: [role.id] } })
+    const { token } = await stage.panel.as(undefined).call(login, { body: { email, password } })
+    const mover = stage.panel.as(token)
+    const start = (options: object) =>
+      refusal(mover.call(startMigration, { body: stage.body({ options, dryRun: true }) as never }))
+    expect(await start({ grantAdmin: true })).toMatchObject({ code: 'PERMISSION_DENIED' })
+    expect(await client.call(listMigrations, {})).toEqual([])
+    const keyed = { permissions: ['admin.write' as const] }
+    const { key } = await client.call(createApiKey, { body: { name: 'less than its user', ...keyed } })
+    const body = stage.body({ options: { grantAdmin: true }, dryRun: true }) as never
+    expect(await refusal(stage.panel.as(key).call(startMigration, { body }))).toMatchObject({
+      code: 'PERMISSION_DENIED',
+    })
+    expect(await client.call(listMigrations, {})).toEqual([])
   })
 
   it('can be looked at before: what the source has, and what the keys may not do', async () => {

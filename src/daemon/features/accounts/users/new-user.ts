@@ -29,7 +29,7 @@ export interface NewUser {
 
 /** Makes the account with roles and grants within what the holder holds. The audit row is left to the operation. */
 export async function makeUser(
-  { tx, deps, userId: createdBy }: WorkOver<UserDeps>,
+  { tx, deps, userId: createdBy }: Pick<WorkOver<Pick<UserDeps, 'clock' | 'credentials'>>, 'tx' | 'deps' | 'userId'>,
   holder: Holder,
   user: NewUser,
 ): Promise<{ user: ShownUser; event: NewEvent }> {

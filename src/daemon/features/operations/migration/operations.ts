@@ -4,6 +4,8 @@ import { newId } from '../../../../shared/kernel/ids.ts'
 import { operationsOver, type WorkOver } from '../../../access/operation.ts'
 import { type Tx, uniqueViolation } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
+import { administratorRoles } from '../../accounts/users/administrator-roles.ts'
+import { ensureMaySetRoles, ensureRoles } from '../../accounts/users/new-user.ts'
 import { changeJob, changeStep } from './change.ts'
 import type { MigrationDeps, SourceAccess } from './deps.ts'
 import { dispatch } from './dispatch.ts'
@@ -36,6 +38,12 @@ export const startMigration = operation(api.startMigration, async (work, { body 
     throw fieldError(scope === 'server' ? 'body.serverMappings' : 'body.nodeMappings', 'must name at least one')
   }
   await refuseNodes(tx, deps, Object.values(needed))
+  // Whoever may give these roles by hand may have a source name who gets them.
+  if (options.grantAdmin) {
+    const roles = await administratorRoles(tx)
+    ensureMaySetRoles(work.holder, roles)
+    await ensureRoles(tx, work.holder, roles)
+  }
   // Sealing comes before the first row: without a key nothing is begun.
   const keys = sealAccess(deps.vault, id, access)
   await refuseOther(tx, { allowPaused: body.allowPaused })

@@ -1,13 +1,13 @@
 import { z } from 'zod'
-import { recordFact } from '../../../../access/operation.ts'
-import type { Tx } from '../../../../db/db.ts'
+import { holderOf, recordFact, userIdOf } from '../../../../access/operation.ts'
+import { administratorRoles } from '../../../accounts/users/administrator-roles.ts'
 import { makeUser } from '../../../accounts/users/new-user.ts'
 import { contentHash } from '../plan/content-hash.ts'
 import { stepAction } from './step.ts'
 
 /**
  * Brings a person: an account without a password and with an address that nobody has confirmed, so that only a mail to it lets somebody
- * in. Nobody becomes an administrator unless that was asked for.
+ * in. Nobody becomes an administrator unless that was asked for by somebody who may do everything.
  */
 export const importUser = stepAction({
   input: z.object({
@@ -39,25 +39,27 @@ export const importUser = stepAction({
       if (there !== undefined) {
         return { kind: 'done', target: { type: 'user', id: there.id, created: false, contentHash: hash } }
       }
-      const holder = { userId: '', permissions: new Set(['*'] as const), scope: null }
-      const record = (done: Parameters<typeof recordFact>[2]) => recordFact(tx, { deps, principal }, done)
-      const work = { tx, deps, caller: undefined, userId: null, holder, record } as never
-      const { user, event } = await makeUser(work, holder as never, {
+      const holder = await holderOf(tx, principal)
+      const { user, event } = await makeUser({ tx, deps, userId: userIdOf(principal) }, holder, {
         email: source.email,
         username,
         passwordHash: null,
         firstName: source.firstName,
         lastName: source.lastName,
         emailVerified: false,
-        roleIds: grantAdmin ? await adminRoles(tx) : [],
+        roleIds: grantAdmin ? await administratorRoles(tx) : [],
         serverIds: [],
         serverPermissions: [],
       })
       const details = { email: source.email, username, cause: 'migration' }
-      await record({
-        audit: { action: 'user.create', resource: 'user', resourceId: user.id, details },
-        events: [event],
-      })
+      await recordFact(
+        tx,
+        { deps, principal },
+        {
+          audit: { action: 'user.create', resource: 'user', resourceId: user.id, details },
+          events: [event],
+        },
+      )
       return {
         kind: 'done',
         target: { type: 'user', id: user.id, created: true, contentHash: hash },
@@ -66,8 +68,3 @@ export const importUser = stepAction({
     }
   },
 })
-
-async function adminRoles(tx: Tx): Promise<string[]> {
-  const rows = await tx.q.selectFrom('role').select(['id', 'permissions']).execute()
-  return rows.filter(({ permissions }) => permissions === '["*"]').map(({ id }) => id)
-}

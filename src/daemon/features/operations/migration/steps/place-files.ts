@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { IsoTime } from '../../../../../shared/kernel/time.ts'
 import { placeFiles as askToPlace, wipeFiles } from '../../../../../shared/protocol/migration.ts'
 import { recordFact } from '../../../../access/operation.ts'
 import { findServerRow } from '../../../servers/servers/rows.ts'
@@ -82,7 +83,7 @@ async function hold(context: StepContext, serverId: string): Promise<void> {
 }
 
 /** Whether somebody has started it here since a time. */
-export async function wasStarted({ deps: { db } }: StepContext, serverId: string, since: string): Promise<boolean> {
+export async function wasStarted({ deps: { db } }: StepContext, serverId: string, since: IsoTime): Promise<boolean> {
   const row = await db.read
     .selectFrom('server')
     .select(['startedAt', 'power'])
@@ -94,7 +95,7 @@ export async function wasStarted({ deps: { db } }: StepContext, serverId: string
     .select('id')
     .where('serverId', '=', serverId)
     .where('op', 'in', ['start', 'restart'])
-    .where('createdAt', '>', since as never)
+    .where('createdAt', '>', since)
     .executeTakeFirst()
   return order !== undefined
 }
