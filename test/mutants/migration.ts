@@ -1,11 +1,11 @@
 import type { Mutant } from './mutant.ts'
 
 const FOLDER = 'src/daemon/features/operations/migration'
-const STATES = ['test/daemon/migration/states.test.ts']
-const RUNS = ['test/daemon/migration/migration.test.ts']
-const PLANS = ['test/daemon/migration/plan.test.ts']
-const SOURCE = ['test/daemon/migration/source-client.test.ts']
-const NODE = ['test/agent/migration/migration.test.ts']
+const STATES = ['test/daemon/migration/states.test.ts'] as const
+const RUNS = ['test/daemon/migration/migration.test.ts'] as const
+const PLANS = ['test/daemon/migration/plan.test.ts'] as const
+const SOURCE = ['test/daemon/migration/source-client.test.ts'] as const
+const NODE = ['test/agent/migration/migration.test.ts'] as const
 
 /** Mistakes in migrations, each planted alone. */
 export const MUTANTS: readonly Mutant[] = [
