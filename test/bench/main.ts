@@ -11,11 +11,14 @@ import { files } from './files.ts'
 import { idleServers } from './idle-servers.ts'
 import { lists } from './lists.ts'
 import { orders } from './orders.ts'
+import { quotaOfOne, quotaOfTwo } from './quota.ts'
 import { reads } from './reads.ts'
 import { sseConnects } from './sse-connects.ts'
 import { startUp } from './start-up.ts'
 
 const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
+  quotaOfOne,
+  quotaOfTwo,
   reads,
   orders,
   fanOut,

@@ -24,8 +24,7 @@ export const orders: Measurement = async (progress) => {
       database: panel.database,
       scratch,
       serverId: serverId(0),
-      listAnswer: '',
-      getAnswer: '',
+      answers: {},
     }
     const { url } = await bare.ask<{ url: string }>(options)
     const order: Target = {

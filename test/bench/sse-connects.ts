@@ -21,8 +21,7 @@ export const sseConnects: Measurement = async (progress) => {
       database,
       scratch: join(home, 'scratch.db'),
       serverId,
-      listAnswer: '',
-      getAnswer: '',
+      answers: {},
     }
     const { url } = await bare.ask<{ url: string }>(options)
     const rounds: { daemon: number[]; bare: number[] } = { daemon: [], bare: [] }
