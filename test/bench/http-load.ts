@@ -37,6 +37,10 @@ export interface LoadOptions {
   readonly refusals?: 'allowed'
   /** How long each connection waits after an answer. */
   readonly restMs?: number
+  /** The load goes on beyond its time until so many answers have come, five times as long at most. */
+  readonly leastAnswers?: number
+  /** The address of this machine that it comes from. */
+  readonly from?: string
 }
 
 /** Keeps `connections` kept-alive connections busy for `ms`, and cuts them off then. */
@@ -44,7 +48,7 @@ export function load(
   target: Target,
   connections: number,
   ms: number,
-  { refusals, restMs = 0 }: LoadOptions = {},
+  { refusals, restMs = 0, leastAnswers = 0, from }: LoadOptions = {},
 ): Promise<Load> {
   const encode = encoder(target)
   const latencies: number[] = []
@@ -69,6 +73,11 @@ export function load(
         seconds,
       })
     }
+    const due = (): void => {
+      const isEnough = latencies.length + refused >= leastAnswers || performance.now() - began >= 5 * ms
+      if (isEnough) end()
+      else timer = setTimeout(due, ms / 20)
+    }
     let timer = setTimeout(() => end(new Error(`${target.url}: connections were not taken within 30 s`)), 30_000)
     const next = (line: Line): void => line.send(encode(sent++))
     const events: LineEvents = {
@@ -76,7 +85,7 @@ export function load(
         opened += 1
         if (opened < connections) return
         clearTimeout(timer)
-        timer = setTimeout(end, ms)
+        timer = setTimeout(due, ms)
         began = performance.now()
         for (const line of lines) next(line)
       },
@@ -92,7 +101,7 @@ export function load(
       },
       failed: end,
     }
-    const lines = Array.from({ length: connections }, () => new Line(target.url, events))
+    const lines = Array.from({ length: connections }, () => new Line(target.url, from, events))
   })
 }
 
@@ -162,7 +171,7 @@ class Line {
   #sentAt = 0
   #isOpen = true
 
-  constructor(url: string, events: LineEvents) {
+  constructor(url: string, from: string | undefined, events: LineEvents) {
     this.#events = events
     const { hostname, port } = new URL(url)
     const take = (bytes: number): boolean => {
@@ -173,6 +182,7 @@ class Line {
       port: Number(port),
       host: hostname,
       noDelay: true,
+      ...(from === undefined ? {} : { localAddress: from }),
       onread: { buffer: ARRIVED, callback: take },
     })
     this.#socket.on('connect', () => events.opened())

@@ -30,9 +30,12 @@ const AUDIT_ROWS = 100_000
 const PAGE = 50
 const WARM_MS = 1000
 const ROUND_MS = 1000
-const ROUNDS = 3
-const FEW = 32
-const MANY = 384
+const FEW = { connections: 32, rounds: 3 } as const
+const MANY = { connections: 384, rounds: 2 } as const
+/** Before the quota holds every case is asked so long, by so many: code that V8 has not compiled yet says nothing of a daemon that runs for weeks. */
+const COMPILE = { ms: 2000, connections: 16 } as const
+/** A round with less answers than this for each connection would count waves, not a rate. */
+const ANSWERS_EACH = 2
 /** Of the mixed cases every so many requests is a write: 5 %. */
 const WRITE_EVERY = 20
 const MB_OF_MIB = 1.048576
@@ -40,6 +43,8 @@ const MB_OF_MIB = 1.048576
 const LEFT = 0.75
 /** A floor that has used less of its one thread was held up by the load. */
 const BUSY = 0.9
+
+const BARE_WRITE: Request = { method: 'PATCH', path: '/bytes/write', body: '{"description":"changed"}' }
 
 /** What is asked, what a bare route sends the same bytes for, and the part of its rate that is to be reached. */
 interface Case {
@@ -80,21 +85,23 @@ async function underQuota(count: number, progress: (text: string) => void): Prom
       answers,
     }
     const { url } = await bare.ask<{ url: string }>(options)
+    const sidesOf = (name: string, each: Case): Sides => ({
+      daemon: { ...daemonOf(panel, each.token), ...each.request, ...(each.isMixed === true ? among(write) : {}) },
+      bare: { url, ...each.request, path: `/bytes/${name}`, ...(each.isMixed === true ? among(BARE_WRITE) : {}) },
+      pids: { daemon: panel.daemonPid, bare: bare.pid },
+      refusals: each.refusals,
+    })
+    for (const [name, each] of Object.entries(cases)) {
+      const { daemon, bare } = sidesOf(name, each)
+      for (const target of [daemon, bare]) await load(target, COMPILE.connections, COMPILE.ms)
+    }
+    await atRest(panel.daemonPid)
     await ours.add(panel.daemonPid)
     await bares.add(bare.pid)
     const memory = watchMemory(panel.daemonPid)
     const figures: Figures = {}
     for (const [name, each] of Object.entries(cases)) {
-      const among = each.isMixed === true ? { among: { every: WRITE_EVERY, request: write } } : {}
-      const bareWrite: Request = { method: 'PATCH', path: '/bytes/write', body: '{"description":"changed"}' }
-      const bareAmong = each.isMixed === true ? { among: { every: WRITE_EVERY, request: bareWrite } } : {}
-      const sides: Sides = {
-        daemon: { ...daemonOf(panel, each.token), ...each.request, ...among },
-        bare: { url, ...each.request, path: `/bytes/${name}`, ...bareAmong },
-        pids: { daemon: panel.daemonPid, bare: bare.pid },
-        refusals: each.refusals,
-      }
-      Object.assign(figures, await compare(name, each, sides, { cpus: count, progress }))
+      Object.assign(figures, await compare(name, each, sidesOf(name, each), { cpus: count, progress }))
       figures[`${name}.answer`] = bytesOf(name, Buffer.byteLength(answers[name] ?? ''))
     }
     const { mean, most } = memory.end()
@@ -113,6 +120,11 @@ async function underQuota(count: number, progress: (text: string) => void): Prom
     await ours.end()
     await bares.end()
   }
+}
+
+/** Every so many requests a write. */
+function among(request: Request): Pick<Target, 'among'> {
+  return { among: { every: WRITE_EVERY, request } }
 }
 
 function bytesOf(name: string, bytes: number): Figure {
@@ -200,7 +212,7 @@ async function compare(
   const used = median(few.bare.map(({ cost }) => cost.cpuMs / cost.seconds / 1000))
   const left = rate(many.daemon) / rate(few.daemon)
   progress(
-    `${name}: ${rate(few.daemon).toFixed(0)}/s, bare ${rate(few.bare).toFixed(0)}/s, ratio ${ratio.toFixed(3)}, CPU ${cpuMs(few.daemon).toFixed(3)} ms; ${MANY} connections: ${rate(many.daemon).toFixed(0)}/s; bare used ${used.toFixed(2)} CPUs`,
+    `${name}: ${rate(few.daemon).toFixed(0)}/s, bare ${rate(few.bare).toFixed(0)}/s, ratio ${ratio.toFixed(3)}, CPU ${cpuMs(few.daemon).toFixed(3)} ms; ${MANY.connections} connections: ${rate(many.daemon).toFixed(0)}/s; bare used ${used.toFixed(2)} CPUs`,
   )
   const part = 'of the bare route'
   const isTarget = count === 1
@@ -209,11 +221,11 @@ async function compare(
     [`${name}.cpuMs`]: shown(cpuMs(few.daemon), 'ms of CPU per request'),
     [`${name}.bareCpuMs`]: shown(cpuMs(few.bare), 'ms of CPU per request'),
     ...instructions(name, few.daemon),
-    ...ofSide(`${name}.at${FEW}`, few),
-    ...ofSide(`${name}.at${MANY}`, many),
+    ...ofSide(`${name}.at${FEW.connections}`, few),
+    ...ofSide(`${name}.at${MANY.connections}`, many),
     [`${name}.left`]: isTarget
-      ? atLeast(left, LEFT, `of the rate with ${FEW} connections is left with ${MANY}`)
-      : shown(left, `of the rate with ${FEW} connections is left with ${MANY}`),
+      ? atLeast(left, LEFT, `of the rate with ${FEW.connections} connections is left with ${MANY.connections}`)
+      : shown(left, `of the rate with ${FEW.connections} connections is left with ${MANY.connections}`),
     [`${name}.bareUsed`]: shown(used, used < BUSY ? 'CPUs: the load held the floor up' : 'CPUs'),
     [`${name}.loadUsed`]: shown(median(few.bare.map(({ loadCpu }) => loadCpu)), 'CPUs, while the bare route answered'),
     [`${name}.noise`]: spread(ratios),
@@ -256,10 +268,13 @@ function instructions(name: string, of: readonly Round[]): Figures {
   return each.length === 0 ? {} : { [`${name}.instructions`]: shown(median(each), 'instructions per request') }
 }
 
-async function rounds(sides: Sides, connections: number): Promise<Record<'daemon' | 'bare', Round[]>> {
+async function rounds(
+  sides: Sides,
+  { connections, rounds: count }: typeof FEW | typeof MANY,
+): Promise<Record<'daemon' | 'bare', Round[]>> {
   const found: Record<'daemon' | 'bare', Round[]> = { daemon: [], bare: [] }
   for (const who of ['daemon', 'bare'] as const) await round(sides, who, connections, WARM_MS)
-  for (let i = 0; i < ROUNDS; i++) {
+  for (let i = 0; i < count; i++) {
     for (const who of ['daemon', 'bare'] as const) found[who].push(await round(sides, who, connections, ROUND_MS))
   }
   return found
@@ -267,7 +282,10 @@ async function rounds(sides: Sides, connections: number): Promise<Record<'daemon
 
 async function round(sides: Sides, who: 'daemon' | 'bare', connections: number, ms: number): Promise<Round> {
   const pid = sides.pids[who]
-  const options = sides.refusals === undefined ? {} : { refusals: sides.refusals }
+  const options = {
+    ...(sides.refusals === undefined ? {} : { refusals: sides.refusals }),
+    leastAnswers: ANSWERS_EACH * connections,
+  }
   let made: Load | undefined
   let loadCpu = 0
   const cost = await costOf([pid], async () => {
