@@ -27,6 +27,7 @@ const RAISED = {
   PANEL_LIMITS__REQUESTS_PER_MINUTE: '100000000',
   PANEL_LIMITS__AUTH_REQUESTS_PER_MINUTE: '100000000',
   PANEL_LIMITS__FILE_REQUESTS_PER_MINUTE: '100000000',
+  PANEL_LIMITS__CONSOLE_COMMANDS_PER_MINUTE: '100000000',
   PANEL_LIMITS__STREAMS_PER_SERVER: '100000',
   PANEL_LIMITS__STREAMS_PER_USER: '100000',
 }
@@ -125,6 +126,11 @@ export class BenchPanel {
 
   async stopDaemon(): Promise<void> {
     await end(this.#daemon)
+  }
+
+  /** Ends the daemon as a machine does that has no memory left. */
+  async killDaemon(): Promise<void> {
+    await end(this.#daemon, 'SIGKILL')
   }
 
   /** Enrols the agent and starts it; resolves when the daemon sees it. */
@@ -244,9 +250,9 @@ function pidOf(child: ChildProcess | undefined): number {
   return child.pid
 }
 
-async function end(child: ChildProcess | undefined): Promise<void> {
+async function end(child: ChildProcess | undefined, signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
   if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
   const ended = once(child, 'exit')
-  child.kill('SIGTERM')
+  child.kill(signal)
   await ended
 }

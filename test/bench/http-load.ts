@@ -37,7 +37,7 @@ export interface LoadOptions {
   readonly refusals?: 'allowed'
   /** How long each connection waits after an answer. */
   readonly restMs?: number
-  /** The load goes on beyond its time until so many answers have come, five times as long at most. */
+  /** The load goes on beyond its time until so many answers of 2xx have come, five times as long at most. */
   readonly leastAnswers?: number
   /** The address of this machine that it comes from. */
   readonly from?: string
@@ -74,7 +74,7 @@ export function load(
       })
     }
     const due = (): void => {
-      const isEnough = latencies.length + refused >= leastAnswers || performance.now() - began >= 5 * ms
+      const isEnough = latencies.length >= leastAnswers || performance.now() - began >= 5 * ms
       if (isEnough) end()
       else timer = setTimeout(due, ms / 20)
     }

@@ -19,9 +19,9 @@ import {
   spread,
   under,
 } from './figure.ts'
-import { bodyOf, type Load, load, type Request, type Target } from './http-load.ts'
+import { bodyOf, type Load, type LoadOptions, load, type Request, type Target } from './http-load.ts'
 import { Helper, residentMiB } from './processes.ts'
-import { seedServers } from './seed.ts'
+import { scattered, seededId, seedServers } from './seed.ts'
 import { seedAudit } from './seed-audit.ts'
 import { pause } from './waiting.ts'
 
@@ -34,6 +34,8 @@ const FEW = { connections: 32, rounds: 3 } as const
 const MANY = { connections: 384, rounds: 2 } as const
 /** Before the quota holds every case is asked so long, by so many: code that V8 has not compiled yet says nothing of a daemon that runs for weeks. */
 const COMPILE = { ms: 2000, connections: 16 } as const
+/** Cases by name, when not all are to be measured. */
+const CASES = process.env['PANEL_BENCH_CASES']?.split(',')
 /** A round with less answers than this for each connection would count waves, not a rate. */
 const ANSWERS_EACH = 2
 /** Of the mixed cases every so many requests is a write: 5 %. */
@@ -72,12 +74,13 @@ async function underQuota(count: number, progress: (text: string) => void): Prom
   const panel = await BenchPanel.enter()
   const bare = new Helper('bare-server')
   try {
-    const { cases, write } = await casesOf(panel)
+    const { cases: all, write } = await casesOf(panel)
+    const cases = Object.fromEntries(Object.entries(all).filter(([name]) => CASES?.includes(name) ?? true))
     const answers: Record<string, string> = { write: await bodyOf({ ...daemonOf(panel), ...write }) }
     for (const [name, { request, token }] of Object.entries(cases)) {
       answers[name] = await bodyOf({ ...daemonOf(panel, token), ...request })
     }
-    const serverId = serverIdOf(0)
+    const serverId = seededId(0)
     const options: BareOptions = {
       database: panel.database,
       scratch: join(panel.home, 'scratch.db'),
@@ -93,7 +96,8 @@ async function underQuota(count: number, progress: (text: string) => void): Prom
     })
     for (const [name, each] of Object.entries(cases)) {
       const { daemon, bare } = sidesOf(name, each)
-      for (const target of [daemon, bare]) await load(target, COMPILE.connections, COMPILE.ms)
+      await load(daemon, COMPILE.connections, COMPILE.ms)
+      await load(bare, COMPILE.connections, COMPILE.ms / 10)
     }
     await atRest(panel.daemonPid)
     await ours.add(panel.daemonPid)
@@ -135,24 +139,15 @@ function daemonOf({ url, token: ofRoot }: BenchPanel, token?: string): Pick<Targ
   return { url, token: token ?? ofRoot }
 }
 
-function serverIdOf(index: number): string {
-  return `srv_bench${String(index).padStart(21, '0')}`
-}
-
-/** A spread of numbers below `count` that is the same in every run. */
-function scattered(index: number, count: number): number {
-  return (Math.imul(index + 1, 2_654_435_761) >>> 0) % count
-}
-
 async function casesOf(panel: BenchPanel): Promise<{ cases: Record<string, Case>; write: Request }> {
   await seedServers(panel, SERVERS)
   await seedAudit(panel.database, AUDIT_ROWS)
-  const someServer = (index: number): string => serverIdOf(scattered(index, SERVERS))
+  const someServer = (index: number): string => seededId(scattered(index, SERVERS))
   const page = (path: string) => (index: number) => `${path}?limit=${PAGE}&page=${1 + scattered(index, SERVERS / PAGE)}`
   const cases: Record<string, Case> = {
     publicSettings: { request: { path: '/api/settings/public' }, least: 0.4 },
     profile: { request: { path: '/api/auth/profile' }, least: 0.2 },
-    oneServer: { request: { path: `/api/servers/${serverIdOf(SERVERS / 2)}` }, least: 0.2 },
+    oneServer: { request: { path: `/api/servers/${seededId(SERVERS / 2)}` }, least: 0.2 },
     oneServerMixed: { request: { path: (index) => `/api/servers/${someServer(index)}` }, least: 0.08, isMixed: true },
     nodes: { request: { path: '/api/nodes' }, least: 0.2 },
     auditPage: { request: { path: `/api/admin/audit-logs?limit=${PAGE}` }, least: 0.2 },
@@ -273,7 +268,8 @@ async function rounds(
   { connections, rounds: count }: typeof FEW | typeof MANY,
 ): Promise<Record<'daemon' | 'bare', Round[]>> {
   const found: Record<'daemon' | 'bare', Round[]> = { daemon: [], bare: [] }
-  for (const who of ['daemon', 'bare'] as const) await round(sides, who, connections, WARM_MS)
+  for (const who of ['daemon', 'bare'] as const) await load(sides[who], connections, WARM_MS, optionsOf(sides))
+  await atRest(sides.pids.daemon)
   for (let i = 0; i < count; i++) {
     for (const who of ['daemon', 'bare'] as const) found[who].push(await round(sides, who, connections, ROUND_MS))
   }
@@ -282,10 +278,7 @@ async function rounds(
 
 async function round(sides: Sides, who: 'daemon' | 'bare', connections: number, ms: number): Promise<Round> {
   const pid = sides.pids[who]
-  const options = {
-    ...(sides.refusals === undefined ? {} : { refusals: sides.refusals }),
-    leastAnswers: ANSWERS_EACH * connections,
-  }
+  const options = { ...optionsOf(sides), leastAnswers: ANSWERS_EACH * connections }
   let made: Load | undefined
   let loadCpu = 0
   const cost = await costOf([pid], async () => {
@@ -297,6 +290,10 @@ async function round(sides: Sides, who: 'daemon' | 'bare', connections: number, 
   if (made === undefined) throw new Error('no load was made')
   await atRest(pid)
   return { load: made, cost: { ...cost, seconds: made.seconds }, loadCpu }
+}
+
+function optionsOf({ refusals }: Sides): LoadOptions {
+  return refusals === undefined ? {} : { refusals }
 }
 
 /** Requests whose clients have gone are still worked on: the next round begins when that is over. */
