@@ -1,6 +1,5 @@
 import { join } from 'node:path'
 import { createNodeKey } from '../../src/shared/api/nodes.ts'
-import type { NodeId } from '../../src/shared/kernel/ids.ts'
 import type { ServerReport } from '../../src/shared/protocol/server.ts'
 import { AgentPeer } from '../daemon/agent-peer.ts'
 import type { BareOptions } from './bare-server.ts'
@@ -53,7 +52,7 @@ export const orders: Measurement = async (progress) => {
 /** A node's agent that carries out every order at once. */
 export async function obedientAgent(
   panel: BenchPanel,
-  { nodeId = panel.nodeId, servers = [] }: { readonly nodeId?: NodeId; readonly servers?: ServerReport[] } = {},
+  { nodeId = panel.nodeId, servers = [] }: { readonly nodeId?: string; readonly servers?: ServerReport[] } = {},
 ): Promise<AgentPeer> {
   const { apiKey } = await panel.client.call(createNodeKey, { params: { nodeId }, body: {} })
   const peer = await AgentPeer.connect(panel.url, nodeId, apiKey)
