@@ -50,6 +50,12 @@ describe('a migration', () => {
     expect(await start({ nodeMappings: {} })).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.nodeMappings'] })
     expect(await start({ scope: 'server' })).toMatchObject({ fields: ['body.serverMappings'] })
     expect(await start({ url: undefined })).toMatchObject({ fields: ['body.url'] })
+    // They would be kept, answered and announced with the address.
+    const secret = stage.source.url.replace('//', '//somebody:secret@')
+    expect(await start({ url: secret })).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.url'] })
+    expect(await start({ options: { archiveOrigins: [secret] } })).toMatchObject({
+      fields: ['body.options.archiveOrigins.0'],
+    })
     expect(await start({ nodeMappings: { 1: 'node_01aaaaaaaaaaaaaaaaaaaaaaaa' } })).toMatchObject({
       code: 'MIGRATION_TARGET_NODES_NOT_FOUND',
     })
