@@ -7,6 +7,7 @@ import {
 import { ERRORS, isErrorCode } from '../../../shared/kernel/errors.ts'
 import type { MigrationId } from '../../../shared/kernel/ids.ts'
 import { CLI_FAILURES, CliFailure, type CliFailureCode } from '../../kit/failure.ts'
+import { oneLine } from '../../kit/output/escape.ts'
 import { column, type View } from '../../kit/output/view.ts'
 import type { Run } from '../../kit/run.ts'
 import { follow } from './follow.ts'
@@ -128,7 +129,7 @@ async function finish(run: Run, job: MigrationJob): Promise<number> {
   await writeResult(run, { ...withoutDetail(job), type: 'migration_result', exitCode: exit, failed, report })
   if (!run.out.machine) {
     for (const { action, name, error, errorCode } of failed.slice(0, SHOWN_FAILED))
-      run.notice(`failed: ${action} ${name}: ${error ?? errorCode ?? 'no reason is given'}`)
+      run.notice(oneLine(`failed: ${action} ${name}: ${error ?? errorCode ?? 'no reason is given'}`))
     if (failed.length > SHOWN_FAILED) run.notice(`and more: panel migration steps ${job.id} --failed`)
     if (report !== null) run.notice(`panel migration report ${job.id}`)
   }
