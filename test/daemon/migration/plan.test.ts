@@ -180,7 +180,7 @@ describe('the plan of a migration', () => {
     const { plan: made, steps } = plan({}, { ...source, servers: [first, second, { ...second, id: first.id }] })
     expect(new Set(steps.map(({ id }) => id)).size).toBe(steps.length)
     expect(steps.filter(({ action }) => action === 'import_server').map(({ sourceId }) => sourceId)).toEqual(['1', '2'])
-    expect(made.warnings).toContainEqual(expect.stringMatching(/server 2: .*id 1 more than once \(import_server\)/))
+    expect(made.warnings).toEqual([expect.stringMatching(/^server server \d: the source has the id 1 more than once$/)])
   })
 
   it('links a location of the same name, and makes names that this panel takes', () => {

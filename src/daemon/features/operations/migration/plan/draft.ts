@@ -77,7 +77,7 @@ export class Draft {
     const { phase, action, type, id, name, target, op, reason, input } = item
     const step = stepId(this.#fingerprint, action, type, id)
     if (this.#ids.has(step)) {
-      this.warn(`${type} ${name}: the source names its id ${id} more than once (${action})`)
+      if (action.startsWith('import_')) this.warn(`${type} ${name}: the source has the id ${id} more than once`)
       return step
     }
     this.#ids.add(step)
