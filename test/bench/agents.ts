@@ -16,7 +16,7 @@ export interface AgentOf {
   readonly serverIds: readonly string[]
 }
 
-/** When the first, the middle and the last agent was in again, as `Date.now()` says. */
+/** When the agents were in again, the first one first, as `Date.now()` says. */
 export interface Returned {
   readonly times: readonly number[]
 }
@@ -29,16 +29,16 @@ answerAll(async (given) => {
   const question = given as AgentsQuestion // from the bench, see Helper.ask
   if (question.ask === 'enter') {
     for (const node of question.nodes) void live(question.url, node)
-    await allHaveEntered(question.nodes.length, 1)
+    await changesUntil(() => entered.size === question.nodes.length)
     return null
   }
-  await allHaveEntered(entered.size, 2)
+  const before = new Map([...entered].map(([nodeId, { count }]) => [nodeId, count]))
+  await changesUntil(() => [...entered].every(([nodeId, { count }]) => count > (before.get(nodeId) ?? 0)))
   return { times: [...entered.values()].map(({ at }) => at).sort((a, b) => a - b) } satisfies Returned
 })
 
-async function allHaveEntered(agents: number, times: number): Promise<void> {
-  for (;;) {
-    if (entered.size === agents && [...entered.values()].every(({ count }) => count >= times)) return
+async function changesUntil(isThere: () => boolean): Promise<void> {
+  while (!isThere()) {
     await new Promise<void>((resolve) => {
       changed = resolve
     })
@@ -52,9 +52,10 @@ async function live(url: string, { nodeId, key, serverIds }: AgentOf): Promise<n
   for (;;) {
     let readyAt: number | undefined
     let refused: Refused | undefined
+    let peer: AgentPeer | undefined
     try {
-      const peer = await AgentPeer.connect(url, nodeId, key)
-      const closed = new Promise<void>((resolve) => peer.socket.once('close', () => resolve()))
+      peer = await AgentPeer.connect(url, nodeId, key)
+      const closed = new Promise<void>((resolve) => peer?.socket.once('close', () => resolve()))
       await Promise.race([peer.enter({ servers }), closed.then(() => Promise.reject(new Error('closed')))])
       readyAt = performance.now()
       entered.set(nodeId, { count: (entered.get(nodeId)?.count ?? 0) + 1, at: Date.now() })
@@ -63,6 +64,8 @@ async function live(url: string, { nodeId, key, serverIds }: AgentOf): Promise<n
     } catch (error) {
       // No daemon, or one that takes no more agents now: the back-off says when it is tried again.
       if (error instanceof Error && 'refused' in error) refused = error.refused as Refused // set by AgentPeer.connect
+    } finally {
+      peer?.socket.terminate()
     }
     const wait = refused?.headers['retry-after']
     const readyMs = readyAt === undefined ? 0 : performance.now() - readyAt

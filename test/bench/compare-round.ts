@@ -116,11 +116,13 @@ async function writeCosts(): Promise<RoundCosts> {
 
 async function requestCost(panel: BenchPanel, target: Target): Promise<UnitCost> {
   await load(target, CONNECTIONS, WARM_MS)
-  let requests = 0
+  let [answers, perSecond] = [0, 0]
   const cost = await costOf([panel.daemonPid], async () => {
-    requests = (await load(target, CONNECTIONS, LOAD_MS)).requests
+    const made = await load(target, CONNECTIONS, LOAD_MS)
+    answers = made.answers
+    perSecond = made.perSecond
   })
-  return { ...perUnit(cost, 'request', requests), perSecond: requests / cost.seconds }
+  return { ...perUnit(cost, 'request', answers), perSecond }
 }
 
 /** A start of the daemon and some commands: whole processes, so their CPU time is all there is. */

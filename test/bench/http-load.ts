@@ -17,12 +17,14 @@ export interface Target extends Request {
   readonly among?: { readonly every: number; readonly request: Request }
 }
 
-/** What a stretch of load came to. Requests that were still open at its end are not among them. */
+/** What a stretch of load came to. Requests that were still open at its end are not counted. */
 export interface Load {
   /** Answers of 2xx. */
   readonly requests: number
   /** Other answers; none unless they are allowed. */
   readonly refused: number
+  /** All answers, also those that came after the end: what CPU time is divided by. */
+  readonly answers: number
   readonly perSecond: number
   readonly refusedPerSecond: number
   /** Of answers of 2xx, in milliseconds. */
@@ -43,7 +45,10 @@ export interface LoadOptions {
   readonly from?: string
 }
 
-/** Keeps `connections` kept-alive connections busy for `ms`, and cuts them off then. */
+/** What has not answered so long after the end of a load is cut off. */
+const DRAIN_MS = 60_000
+
+/** Keeps `connections` kept-alive connections busy for `ms`, and lets those that are still asked then come to their end. */
 export function load(
   target: Target,
   connections: number,
@@ -52,8 +57,10 @@ export function load(
 ): Promise<Load> {
   const encode = encoder(target)
   const latencies: number[] = []
-  let [sent, refused, opened] = [0, 0, 0]
+  let [sent, refused, answers, opened, asked] = [0, 0, 0, 0, 0]
   let began = 0
+  /** How long it took; while it goes on there is none. */
+  let seconds: number | undefined
   return new Promise((resolve, reject) => {
     const end = (error?: Error): void => {
       clearTimeout(timer)
@@ -62,24 +69,33 @@ export function load(
         reject(error)
         return
       }
-      const seconds = (performance.now() - began) / 1000
+      const all = seconds ?? Number.NaN
       resolve({
         requests: latencies.length,
         refused,
-        perSecond: latencies.length / seconds,
-        refusedPerSecond: refused / seconds,
+        answers,
+        perSecond: latencies.length / all,
+        refusedPerSecond: refused / all,
         p50: percentile(latencies, 50),
         p99: percentile(latencies, 99),
-        seconds,
+        seconds: all,
       })
     }
     const due = (): void => {
       const isEnough = latencies.length >= leastAnswers || performance.now() - began >= 5 * ms
-      if (isEnough) end()
-      else timer = setTimeout(due, ms / 20)
+      if (!isEnough) {
+        timer = setTimeout(due, ms / 20)
+        return
+      }
+      seconds = (performance.now() - began) / 1000
+      timer = setTimeout(end, DRAIN_MS)
+      if (asked === 0) end()
     }
     let timer = setTimeout(() => end(new Error(`${target.url}: connections were not taken within 30 s`)), 30_000)
-    const next = (line: Line): void => line.send(encode(sent++))
+    const next = (line: Line): void => {
+      asked += 1
+      line.send(encode(sent++))
+    }
     const events: LineEvents = {
       opened: () => {
         opened += 1
@@ -90,14 +106,21 @@ export function load(
         for (const line of lines) next(line)
       },
       answered: (line, answer) => {
-        if (answer.status >= 200 && answer.status < 300) latencies.push(answer.ms)
-        else if (refusals === 'allowed') refused += 1
-        else {
-          end(new Error(`${target.url}: answered ${answer.head}`))
+        asked -= 1
+        answers += 1
+        const isGood = answer.status >= 200 && answer.status < 300
+        if (!isGood && refusals !== 'allowed') {
+          end(new Error(`${target.url}: answered ${answer.text}`))
           return
         }
+        if (seconds !== undefined) {
+          if (asked === 0) end()
+          return
+        }
+        if (isGood) latencies.push(answer.ms)
+        else refused += 1
         if (restMs === 0) next(line)
-        else setTimeout(() => line.isOpen && next(line), restMs)
+        else setTimeout(() => seconds === undefined && next(line), restMs)
       },
       failed: end,
     }
@@ -152,7 +175,7 @@ function encoderOf({ method = 'GET', path, body }: Request, token: string | unde
 
 interface LineEvents {
   opened(): void
-  answered(line: Line, answer: { readonly status: number; readonly ms: number; readonly head: string }): void
+  answered(line: Line, answer: { readonly status: number; readonly ms: number; readonly text: string }): void
   failed(error: Error): void
 }
 
@@ -190,10 +213,6 @@ class Line {
     this.#socket.on('close', () => this.#isOpen && events.failed(new Error(`${url}: the connection was closed`)))
   }
 
-  get isOpen(): boolean {
-    return this.#isOpen
-  }
-
   send(request: Buffer): void {
     this.#sentAt = performance.now()
     this.#socket.write(request)
@@ -223,7 +242,9 @@ class Line {
       this.#left = Number(size) - body
     }
     if (this.#left > 0) return
-    const answer = { status: this.#status, ms: performance.now() - this.#sentAt, head: this.#head }
+    const ms = performance.now() - this.#sentAt
+    const text = this.#status < 300 ? '' : this.#head + ARRIVED.toString('utf8', 0, Math.min(bytes, 2000))
+    const answer = { status: this.#status, ms, text }
     this.#left = -1
     this.#head = ''
     if (this.#isOpen) this.#events.answered(this, answer)

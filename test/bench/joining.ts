@@ -5,7 +5,7 @@ import { cpuOf } from './cost.ts'
 import { exactly, type Measurement, median, percentile, shown, under } from './figure.ts'
 import { Helper } from './processes.ts'
 import { seedServers } from './seed.ts'
-import { pause, until } from './waiting.ts'
+import { pause } from './waiting.ts'
 
 const NODES = 200
 const SERVERS = 10_000
@@ -93,10 +93,7 @@ async function killed(panel: BenchPanel, agents: Helper, serverId: (index: numbe
   const cpu = (await cpuOf([panel.daemonPid])) / 1000
   done.abort()
   const latencies = (await Promise.all(reading)).flat()
-  const running = await until('all servers to be shown as running', async () => {
-    const count = await runningServers(panel)
-    return count === SERVERS && count
-  })
+  const running = await settledRunning(panel)
   return {
     last: ((times.at(-1) ?? Number.NaN) - killedAt) / 1000,
     middle: (median(times) - killedAt) / 1000,
@@ -121,6 +118,16 @@ async function read(panel: BenchPanel, idOf: (n: number) => string, signal: Abor
     await pause(REST_MS)
   }
   return latencies
+}
+
+/** How many servers are shown as running, as soon as all are, or when that has not come after ten seconds. */
+async function settledRunning(panel: BenchPanel): Promise<number> {
+  const deadline = performance.now() + 10_000
+  for (;;) {
+    const running = await runningServers(panel)
+    if (running === SERVERS || performance.now() > deadline) return running
+    await pause(50)
+  }
 }
 
 async function runningServers({ url, token }: BenchPanel): Promise<number> {

@@ -202,8 +202,7 @@ async function compare(
   const ratios = few.daemon.map((round, i) => round.load.perSecond / (few.bare[i]?.load.perSecond ?? Number.NaN))
   const ratio = median(ratios)
   const rate = (of: readonly Round[]): number => median(of.map((round) => round.load.perSecond))
-  const cpuMs = (of: readonly Round[]): number =>
-    median(of.map(({ load: { requests }, cost }) => cost.cpuMs / requests))
+  const cpuMs = (of: readonly Round[]): number => median(of.map(({ load: { answers }, cost }) => cost.cpuMs / answers))
   const used = median(few.bare.map(({ cost }) => cost.cpuMs / cost.seconds / 1000))
   const left = rate(many.daemon) / rate(few.daemon)
   progress(
@@ -257,8 +256,8 @@ function ofSide(name: string, { daemon, bare }: Readonly<Record<'daemon' | 'bare
 }
 
 function instructions(name: string, of: readonly Round[]): Figures {
-  const each = of.flatMap(({ load: { requests }, cost }) =>
-    cost.instructions === null ? [] : [cost.instructions / requests],
+  const each = of.flatMap(({ load: { answers }, cost }) =>
+    cost.instructions === null ? [] : [cost.instructions / answers],
   )
   return each.length === 0 ? {} : { [`${name}.instructions`]: shown(median(each), 'instructions per request') }
 }

@@ -92,10 +92,11 @@ async function commandLine(panel: BenchPanel): Promise<Figures> {
     list,
     json: [...list, '-o', 'json'],
     jq: [...list, '-o', 'json', '--jq', '.[0].name'],
+    program: [...list, '-o', 'json', '--jq', 'map(.name) | sort | join(",")'],
   }
-  const found: Record<keyof typeof runs, Taken[]> = { bare: [], version: [], list: [], json: [], jq: [] }
+  const found: Record<keyof typeof runs, Taken[]> = { bare: [], version: [], list: [], json: [], jq: [], program: [] }
   for (let run = 0; run < RUNS; run++) {
-    for (const name of ['bare', 'version', 'list', 'json', 'jq'] as const) {
+    for (const name of ['bare', 'version', 'list', 'json', 'jq', 'program'] as const) {
       found[name].push(await timed(runs[name], panel.env))
     }
   }
@@ -120,7 +121,8 @@ async function commandLine(panel: BenchPanel): Promise<Figures> {
     'cli.serversList': shown(ms('list'), 'ms, 100 servers'),
     'cli.serversListOverBare': shown(over('list'), 'ms'),
     'cli.serversListCpuOverBare': under(cpu('list') - cpu('bare'), 60, 'ms of CPU'),
-    'cli.jqCpuOverJson': under(cpu('jq') - cpu('json'), 30, 'ms of CPU more than -o json'),
+    'cli.jqCpuOverJson': under(cpu('jq') - cpu('json'), 30, 'ms of CPU more than -o json, a path'),
+    'cli.jqProgramCpuOverJson': under(cpu('program') - cpu('json'), 30, 'ms of CPU more than -o json, a program'),
     'cli.noise': spread(found.bare.map((taken) => taken.ms)),
   }
 }
