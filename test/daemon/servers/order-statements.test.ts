@@ -41,6 +41,10 @@ async function statementsOf(work: () => Promise<unknown>): Promise<string[]> {
 
 const start = ({ id }: Server) => stage.admin.call(startServer, { params: { serverId: id }, body: {} })
 
+/** The agent reports the state of a server; answers the number of its event. */
+const say = (previous: 'offline' | 'starting' | 'running', said: ReturnType<typeof report>): number =>
+  peer.event({ type: 'server.state', report: said, previous, commandId: null })
+
 test('accepts an order with six statements beside the ends of its transaction, the audit row among them', async () => {
   const servers = await stopped(3)
   const statements = await statementsOf(() => start(servers.pop() as Server)) // there are three
@@ -67,14 +71,14 @@ test('writes nothing of a server for a report that says what is known, and shows
   const command = await peer.until('the order', () => peer.of('command').find(({ id }) => id === commandId))
   peer.finish(command)
   const runs = report(server.id, { generation, pid: 77 })
-  peer.event({ type: 'server.state', report: runs })
+  say('offline', runs)
   expect(await stage.status(server.id, 'running')).toMatchObject({ pid: 77 })
   const recorded = recordStatements()
   try {
-    const same = peer.event({ type: 'server.state', report: { ...runs, uptimeMs: 5000 } })
+    const same = say('running', { ...runs, uptimeMs: 5000 })
     await peer.until('its acknowledgement', () => peer.of('event.ack').find(({ seq }) => seq >= same))
     expect(recorded.texts.filter((sql) => /^(update "server"|insert)/.test(sql.trim()))).toEqual([])
-    const other = peer.event({ type: 'server.state', report: { ...runs, pid: 78 } })
+    const other = say('running', { ...runs, pid: 78 })
     await peer.until('its acknowledgement', () => peer.of('event.ack').find(({ seq }) => seq >= other))
     expect(recorded.texts.some((sql) => sql.startsWith('update "server"'))).toBe(true)
   } finally {
@@ -87,10 +91,7 @@ test('follows a game that has ended before its start was reported as done', asyn
   const server = await stage.serverIn(template, node, FACTS.stopped)
   const { commandId, generation } = await start(server)
   const command = await peer.until('the order', () => peer.of('command').find(({ id }) => id === commandId))
-  peer.event({
-    type: 'server.state',
-    report: report(server.id, { generation, power: 'offline', pid: null, uptimeMs: null }),
-  })
+  say('starting', report(server.id, { generation, power: 'offline', pid: null, uptimeMs: null }))
   peer.finish(command)
   await until('the wish to follow', async () => ((await stage.get(server.id)).desired === 'stopped' ? true : undefined))
   const { status } = await stage.get(server.id)
