@@ -58,7 +58,7 @@ describe('a change', () => {
 })
 
 describe('audit rows and events', () => {
-  const code = /\baudit\.record\(|\bappendAudit\(/
+  const code = /\baudit\.record\(|\bcreateAuditChain\(/
   const event = /\.append\(\s*tx\b/
 
   it('of changes are written in one place', () => {
@@ -107,7 +107,7 @@ describe('audit rows and events', () => {
 
   it('are found where they are planted', () => {
     expect(code.test('await deps.audit.record(tx, actor, entry)')).toBe(true)
-    expect(code.test('await appendAudit(tx, row)')).toBe(true)
+    expect(code.test('const chain = createAuditChain()')).toBe(true)
     expect(code.test('await work.record({ audit })')).toBe(false)
     expect(event.test("await bus.append(tx, { type: 'alert_created' })")).toBe(true)
     expect(event.test('await deps.bus.append(\n  tx,\n  event)')).toBe(true)

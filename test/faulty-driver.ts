@@ -38,6 +38,16 @@ export function pauseBefore(pause: (statement: Statement) => Promise<void>): Pla
   })
 }
 
+/** Every statement that the driver runs from now on, by its text and in order; all of them run. */
+export function recordStatements(): Planted & { readonly texts: string[] } {
+  const texts: string[] = []
+  const { remove } = wrapDriver(({ sql }, run) => {
+    texts.push(sql)
+    run()
+  })
+  return { texts, remove }
+}
+
 function wrapDriver(around: (statement: Statement, run: () => void, callback: Callback | undefined) => void): Planted {
   const { Database, Statement } = sqlite3
   const { exec } = Database.prototype

@@ -101,7 +101,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete, onSusp
       ...nodeLink,
       ...handlersWithoutStorage({ link: nodeLink, live, unstored, db, clock, reconnect }),
       onEvent: serverLink.onEvent,
-      commandFrame: serverLink.commandFrame,
+      commandFrames: serverLink.commandFrames,
       onOnline: async (nodeId) => {
         // At once: whoever begins to watch while the node's row is written would otherwise be subscribed twice.
         usage.watchAgain(nodeId)

@@ -2,8 +2,9 @@ import { type Selectable, sql } from 'kysely'
 import type { IsoTime } from '../../shared/kernel/time.ts'
 import type { Log } from '../core/log.ts'
 import { sha256 } from '../core/secrets.ts'
-import type { Db, Queries, Tx } from '../db/db.ts'
+import type { Batch, Db, Queries, Tx } from '../db/db.ts'
 import type { Schema } from '../db/schema.ts'
+import { statement } from '../db/statement.ts'
 
 /** A row of the audit log as it is stored. */
 export type AuditRow = Selectable<Schema['auditLog']>
@@ -24,16 +25,68 @@ export function auditHash(previous: string, row: AuditContent): string {
 }
 
 /**
- * Appends a row. The row before is read inside the same transaction, behind whatever earlier jobs of the group have undone,
- * so the chain has neither forks nor gaps.
+ * The end of the chain as rows are appended to it: those of a commit are hashed and written in one go at its end, in the order of
+ * their changes, behind whatever has been undone, so the chain has neither forks nor gaps.
  */
-export async function appendAudit(tx: Tx, row: AuditContent): Promise<void> {
-  const last = await tx.q.selectFrom('auditLog').select('hash').orderBy('seq', 'desc').limit(1).executeTakeFirst()
-  const previous = last === undefined ? (await readAnchor(tx.q)).hash : (last.hash ?? '')
-  await tx.q
-    .insertInto('auditLog')
-    .values({ ...row, hash: auditHash(previous, row) })
-    .execute()
+export function createAuditChain(): Batch<AuditContent> {
+  /** The hash of the last row that this process has committed, as long as it is the last one: the database is asked each time. */
+  let known: string | null = null
+  return {
+    write: async (tx, rows) => {
+      // Where it does not hold, something else has written to the log since.
+      const soon = known === null ? undefined : await append(tx.q, rows, { stored: known, previous: known })
+      const last = soon ?? (await append(tx.q, rows, await readEnd(tx.q)))
+      if (last === undefined) throw new Error('the end of the audit log has moved within a transaction')
+      const hash = last
+      tx.onCommit(() => {
+        known = hash
+      })
+    },
+  }
+}
+
+/** The hash of the last row as it is stored (`null`: there is no row, or one from before the chain), and what the next one builds on. */
+interface ChainEnd {
+  readonly stored: string | null
+  readonly previous: string
+}
+
+async function readEnd(q: Queries): Promise<ChainEnd> {
+  const last = await q.selectFrom('auditLog').select('hash').orderBy('seq', 'desc').limit(1).executeTakeFirst()
+  if (last === undefined) return { stored: null, previous: (await readAnchor(q)).hash }
+  return { stored: last.hash, previous: last.hash ?? '' }
+}
+
+/** Writes the rows if the log still ends as is said; answers the hash of the last one, `undefined` when it does not. */
+async function append(q: Queries, rows: readonly AuditContent[], end: ChainEnd): Promise<string | undefined> {
+  let hash = end.previous
+  const chained = rows.map((row) => {
+    hash = auditHash(hash, row)
+    return columnsOf(row, hash)
+  })
+  const written = await insertRows(q, { rows: JSON.stringify(chained), stored: end.stored })
+  return written.length === rows.length ? hash : undefined
+}
+
+const insertRows = statement<{ rows: string; stored: string | null }, { seq: number }>((q, { rows, stored }) => ({
+  compile: () =>
+    sql<{ seq: number }>`
+      with given as (select key, value from json_each(${rows}))
+      insert into audit_log (
+        id, user_id, api_key_id, action, resource, resource_id, details, ip_address, user_agent, request_id, created_at, hash)
+      select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+        value ->> 8, value ->> 9, value ->> 10, value ->> 11
+      from given where (select hash from audit_log order by seq desc limit 1) is ${stored} order by key
+      returning seq`.compile(q),
+}))
+
+/** As {@link insertRows} takes them. */
+function columnsOf(row: AuditContent, hash: string): (string | null)[] {
+  const { id, userId, apiKeyId, action, resource, resourceId, details, ipAddress, userAgent, requestId, createdAt } =
+    row
+  return [
+    id, userId, apiKeyId, action, resource, resourceId, details, ipAddress, userAgent, requestId, createdAt, hash,
+  ] // biome-ignore format: a list
 }
 
 /** Where the chain begins: the last row that retention has removed. */

@@ -3,7 +3,7 @@ import type { Clock } from '../../shared/kernel/time.ts'
 import type { Bus } from '../core/bus.ts'
 import { maskSecrets } from '../core/masking.ts'
 import type { Tx } from '../db/db.ts'
-import { appendAudit } from './audit-chain.ts'
+import { createAuditChain } from './audit-chain.ts'
 import type { Caller, Origin } from './caller.ts'
 
 /** What was done to what. `details` must not carry secrets; names that look like secrets are masked all the same. */
@@ -32,6 +32,7 @@ export interface Audit {
 
 /** The audit log over its table; each row is announced as `audit_log_created`. */
 export function createAudit(bus: Bus, clock: Clock): Audit {
+  const chain = createAuditChain()
   return {
     record: async (tx, { caller, origin, userId, job }, entry) => {
       const details = job === undefined ? entry.details : { ...entry.details, job }
@@ -48,7 +49,7 @@ export function createAudit(bus: Bus, clock: Clock): Audit {
         requestId: origin?.requestId ?? null,
         createdAt: tx.now,
       }
-      await appendAudit(tx, row)
+      tx.collect(chain, row)
       const { id, action, resource, resourceId } = row
       await bus.append(tx, {
         type: 'audit_log_created',

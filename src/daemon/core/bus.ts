@@ -1,6 +1,8 @@
+import { sql } from 'kysely'
 import { EVENTS, type EventData, type EventType, isEventType } from '../../shared/kernel/events.ts'
 import type { IsoTime } from '../../shared/kernel/time.ts'
-import type { Db, Tx } from '../db/db.ts'
+import type { Batch, Db, Tx } from '../db/db.ts'
+import { statement } from '../db/statement.ts'
 
 /** A written event. `id` grows without end over the installation's life. */
 export interface BusEvent {
@@ -10,6 +12,9 @@ export interface BusEvent {
   readonly data: Record<string, unknown>
   readonly timestamp: IsoTime
 }
+
+/** An event before the commit that makes it true; its number is given by that. */
+export type CommittingEvent = Omit<BusEvent, 'id'>
 
 /** An event that is about to be true: its type with the data of that type. */
 export type NewEvent = {
@@ -26,7 +31,7 @@ export interface Bus {
    * Runs `work` for every event from now on, in the transaction that makes it true: what `work` writes is there exactly when
    * the event is, and its failure undoes both.
    */
-  enlist(work: (tx: Tx, event: BusEvent) => Promise<void>): void
+  enlist(work: (tx: Tx, event: CommittingEvent) => Promise<void>): void
   /** Events after `id`, oldest first, at most `limit`. */
   after(id: number, limit: number): Promise<BusEvent[]>
   /** The ids of the first and last kept event; `last` is `first` - 1 when there is none. */
@@ -40,15 +45,16 @@ export interface Bus {
 /** The bus over the `event` table. */
 export function createBus(db: Db): Bus {
   const listeners = new Set<(event: BusEvent) => void>()
-  const enlisted: ((tx: Tx, event: BusEvent) => Promise<void>)[] = []
+  const enlisted: ((tx: Tx, event: CommittingEvent) => Promise<void>)[] = []
   return {
     append: async (tx, { type, serverId, data }) => {
       const clean = EVENTS[type].data.parse(data)
-      const row = { type, serverId: serverId ?? null, data: JSON.stringify(clean), createdAt: tx.now }
-      const { id } = await tx.q.insertInto('event').values(row).returning('id').executeTakeFirstOrThrow()
-      const event: BusEvent = { id, type, serverId: row.serverId, data: clean, timestamp: tx.now }
+      const event: CommittingEvent = { type, serverId: serverId ?? null, data: clean, timestamp: tx.now }
+      const written: Written = { id: 0, event }
+      tx.collect(EVENT_LOG, written)
       tx.onCommit(() => {
-        for (const listener of listeners) listener(event)
+        const numbered = { ...event, id: written.id }
+        for (const listener of listeners) listener(numbered)
       })
       for (const work of enlisted) await work(tx, event)
     },
@@ -94,3 +100,30 @@ export function createBus(db: Db): Bus {
       }),
   }
 }
+
+/** An event with the number that it gets when it is written. */
+interface Written {
+  id: number
+  readonly event: CommittingEvent
+}
+
+/** The events of a commit, which get their numbers in the order in which they were appended. */
+const EVENT_LOG: Batch<Written> = {
+  write: async ({ q }, written) => {
+    const rows = written.map(({ event: { type, serverId, data, timestamp } }) =>
+      // The data as text within the text, which is what is stored.
+      [type, serverId, JSON.stringify(data), timestamp],
+    )
+    const ids = (await insertEvents(q, { rows: JSON.stringify(rows) })).map(({ id }) => id).sort((a, b) => a - b)
+    for (const [place, one] of written.entries()) one.id = ids[place] ?? 0
+  },
+}
+
+const insertEvents = statement<{ rows: string }, { id: number }>((q, { rows }) => ({
+  compile: () =>
+    sql<{ id: number }>`
+      with given as (select key, value from json_each(${rows}))
+      insert into event (type, server_id, data, created_at)
+      select value ->> 0, value ->> 1, value ->> 2, value ->> 3 from given order by key
+      returning id`.compile(q),
+}))

@@ -16,6 +16,16 @@ export interface Tx {
   readonly now: IsoTime
   /** Runs after the commit is on disk, in the order of commits; it must not fail and not wait. */
   onCommit(hook: () => void): void
+  /** Leaves a row to be written at the end of the commit, with those of all other transactions in it. */
+  collect<R>(batch: Batch<R>, row: R): void
+}
+
+/**
+ * Rows that a commit writes in one go at its end, in the order in which they were collected; those of transactions that were undone
+ * are not among them. When it fails, nothing of the commit is stored: what may be wrong with a row is found out before it is collected.
+ */
+export interface Batch<R> {
+  write(tx: Pick<Tx, 'q' | 'onCommit'>, rows: readonly R[]): Promise<void>
 }
 
 /**

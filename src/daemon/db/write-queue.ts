@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Clock, type IsoTime, now } from '../../shared/kernel/time.ts'
-import type { Tx } from './db.ts'
+import type { Batch, Tx } from './db.ts'
 import type { HealthRecord } from './db-health.ts'
 import { type Connection, stopping } from './sqlite/connection.ts'
 import { leaseOf } from './sqlite/lease.ts'
@@ -14,8 +14,17 @@ interface Job {
   /** Settles the caller: after the commit, or with the failure. */
   settle(failure?: unknown): void
   readonly hooks: (() => void)[]
+  /** What it leaves to the end of the commit. */
+  readonly collected: Collected[]
   /** Nothing of its group is written when it fails. */
   readonly leads?: true
+}
+
+/** One row of a batch, beside what writes the whole of it. */
+interface Collected {
+  readonly batch: object
+  readonly row: unknown
+  write(tx: Pick<Tx, 'q' | 'onCommit'>, rows: readonly unknown[]): Promise<void>
 }
 
 /** What the next transaction of a scope begins with, until one holds. */
@@ -26,13 +35,13 @@ interface Firsts {
 /** How a job of a group is undone alone. */
 interface Points {
   readonly before: readonly string[]
-  readonly after: readonly string[]
   readonly undo: string
 }
 
-const IN_BATCH: Points = { before: ['SAVEPOINT job'], after: ['RELEASE job'], undo: 'ROLLBACK TO job; RELEASE job' }
+/** Those of the jobs before stay open until the commit: to release each would be a statement more, and changes nothing. */
+const IN_BATCH: Points = { before: ['SAVEPOINT job'], undo: 'ROLLBACK TO job; RELEASE job' }
 /** The transaction is its own: what is undone is begun anew, for the commit. */
-const ALONE: Points = { before: [], after: [], undo: 'ROLLBACK; BEGIN IMMEDIATE' }
+const ALONE: Points = { before: [], undo: 'ROLLBACK; BEGIN IMMEDIATE' }
 
 /** Takes turns on the writer connection. */
 export class WriteQueue {
@@ -70,6 +79,7 @@ export class WriteQueue {
       let result: { value: T } | undefined
       this.#jobs.push({
         hooks: [],
+        collected: [],
         run: async (tx) => {
           if (first !== undefined) await first(tx)
           result = { value: await work(tx) }
@@ -141,7 +151,7 @@ export class WriteQueue {
     const settle = (failure?: unknown): void => {
       if (failure === undefined) this.#health.written()
     }
-    return [{ run, settle, hooks: [], leads: true }]
+    return [{ run, settle, hooks: [], collected: [], leads: true }]
   }
 
   async #group(jobs: readonly Job[]): Promise<void> {
@@ -170,16 +180,42 @@ export class WriteQueue {
       this.#jobs.unshift(...jobs.slice(place + 1))
       return
     }
+    const last: (() => void)[] = []
     try {
+      await this.#writeCollected(done, last)
       await this.#writer.run('COMMIT')
     } catch (error) {
       await this.#writer.run('ROLLBACK').catch(() => undefined) // a failed commit may have rolled back by itself
       for (const job of done) job.settle(error)
       return
     }
+    for (const hook of last) hook()
     for (const job of done) {
       for (const hook of job.hooks) hook()
       job.settle()
+    }
+  }
+
+  /** Writes what jobs have left to the end of the commit: each batch at once, for all of them. */
+  async #writeCollected(jobs: readonly Job[], hooks: (() => void)[]): Promise<void> {
+    const batches = new Map<object, Collected[]>()
+    for (const one of jobs.flatMap(({ collected }) => collected)) {
+      const rows = batches.get(one.batch)
+      if (rows === undefined) batches.set(one.batch, [one])
+      else rows.push(one)
+    }
+    if (batches.size === 0) return
+    const lease = leaseOf(this.#writer)
+    const tx = { q: queriesOver(lease.source), onCommit: (hook: () => void) => void hooks.push(hook) }
+    try {
+      for (const collected of batches.values()) {
+        await collected[0]?.write(
+          tx,
+          collected.map(({ row }) => row),
+        )
+      }
+    } finally {
+      await lease.end()
     }
   }
 
@@ -190,6 +226,9 @@ export class WriteQueue {
       q: queriesOver(lease.source),
       now: stamp,
       onCommit: (hook) => job.hooks.push(hook),
+      // Its batch gets rows of its own kind alone: `R` of the one is that of the other.
+      collect: <R>(batch: Batch<R>, row: R) =>
+        void job.collected.push({ batch, row, write: (last, rows) => batch.write(last, rows as readonly R[]) }),
     }
     const late = new AbortController()
     try {
@@ -201,7 +240,6 @@ export class WriteQueue {
         }),
       ])
       await lease.end()
-      for (const sql of points.after) await this.#writer.run(sql)
       return undefined
     } catch (error) {
       await lease.end()

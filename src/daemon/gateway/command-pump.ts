@@ -1,13 +1,17 @@
-import type { Clock } from '../../shared/kernel/time.ts'
+import { sql } from 'kysely'
+import type { Clock, IsoTime } from '../../shared/kernel/time.ts'
 import type { AgentError } from '../../shared/protocol/agent-error.ts'
 import { type DaemonFrame, GATEWAY_LIMITS } from '../../shared/protocol/frames.ts'
 import type { CommandOp } from '../../shared/protocol/server.ts'
 import type { Log } from '../core/log.ts'
 import type { Db, Tx } from '../db/db.ts'
+import { statement } from '../db/statement.ts'
 import type { CommandRow, GatewayHandlers } from './handlers.ts'
 
 /** Commands that may be under way without having been accepted. */
 const WINDOW = 200
+/** Specifications that are made in one go. */
+const FRAMES = 50
 /** The longest time between two sendings of a command: an agent that answers nothing is not made to work, nor are we. */
 const MAX_WAIT_MS = 60_000
 
@@ -23,7 +27,7 @@ export interface PumpDeps {
   readonly db: Db
   readonly clock: Clock
   readonly log: Log
-  readonly handlers: Pick<GatewayHandlers, 'commandFrame' | 'onEvent'>
+  readonly handlers: Pick<GatewayHandlers, 'commandFrames' | 'onEvent'>
   send(frame: DaemonFrame): void
   /** A command went out: for the first time on this connection, or again. */
   count(kind: 'sent' | 'resent'): void
@@ -89,28 +93,29 @@ export class CommandPump {
 
   async #sendDue(signal: AbortSignal): Promise<void> {
     const { db, clock, nodeId } = this.#deps
-    const rows = await db.read
-      .selectFrom('command')
-      .selectAll()
-      .where('nodeId', '=', nodeId)
-      .where('state', '=', 'queued')
-      .orderBy('generation') // the order within a server, whatever the clock did
-      .orderBy('id')
-      .limit(WINDOW)
-      .execute()
+    const rows = await queuedCommands(db.read, { nodeId })
     const queued = new Set(rows.map((row) => row.id))
     for (const id of this.#sendings.keys()) if (!queued.has(id)) this.#sendings.delete(id)
-    for (const row of rows) {
-      if (signal.aborted) return
+    const due = rows.filter((row) => {
       const last = this.#sendings.get(row.id)
-      if (last !== undefined && clock.monotonicMs() - last.atMs < last.waitMs) continue
-      await this.#send(row, last)
+      return last === undefined || clock.monotonicMs() - last.atMs >= last.waitMs
+    })
+    for (let from = 0; from < due.length && !signal.aborted; from += FRAMES) {
+      await this.#sendAll(due.slice(from, from + FRAMES), signal)
     }
   }
 
-  async #send(row: CommandRow, last: Sending | undefined): Promise<void> {
-    const { clock, handlers, log, nodeId } = this.#deps
-    const command = await handlers.commandFrame(row)
+  async #sendAll(rows: readonly CommandRow[], signal: AbortSignal): Promise<void> {
+    const commands = await this.#deps.handlers.commandFrames(rows)
+    for (const [place, row] of rows.entries()) {
+      if (signal.aborted) return
+      await this.#send(row, commands[place] ?? 'gone')
+    }
+  }
+
+  async #send(row: CommandRow, command: CommandOp | 'gone' | 'unknown'): Promise<void> {
+    const { clock, log, nodeId } = this.#deps
+    const last = this.#sendings.get(row.id)
     if (command === 'gone' || command === 'unknown') {
       log.warn({ nodeId, commandId: row.id, serverId: row.serverId, why: command }, 'cannot send command, giving up')
       await this.#fail(row, UNSENDABLE[command])
@@ -144,17 +149,30 @@ const UNSENDABLE = {
   },
 } as const satisfies Record<string, AgentError>
 
-/** The agent has written these commands down and will carry them out. */
-export async function acceptCommands(tx: Tx, nodeId: string, ids: readonly string[]): Promise<void> {
-  if (ids.length === 0) return
-  await tx.q
-    .updateTable('command')
-    .set({ state: 'accepted', acceptedAt: tx.now })
+const queuedCommands = statement((q, { nodeId }: { nodeId: string }) =>
+  q
+    .selectFrom('command')
+    .selectAll()
     .where('nodeId', '=', nodeId)
     .where('state', '=', 'queued')
-    .where('id', 'in', [...ids])
-    .execute()
+    .orderBy('generation') // the order within a server, whatever the clock did
+    .orderBy('id')
+    .limit(WINDOW),
+)
+
+/** The agent has written these commands down and will carry them out. */
+export async function acceptCommands(tx: Tx, nodeId: string, ids: readonly string[]): Promise<void> {
+  if (ids.length > 0) await writeAccepted(tx.q, { nodeId, ids: JSON.stringify(ids), now: tx.now })
 }
+
+const writeAccepted = statement((q, { nodeId, ids, now }: { nodeId: string; ids: string; now: IsoTime }) =>
+  q
+    .updateTable('command')
+    .set({ state: 'accepted', acceptedAt: now })
+    .where('nodeId', '=', nodeId)
+    .where('state', '=', 'queued')
+    .where('id', 'in', sql<string>`(select value from json_each(${ids}))`),
+)
 
 /** Aborts with either; `turn` is aborted by its owner afterwards, which takes the listener off. */
 function either(turn: AbortController, signal: AbortSignal): AbortSignal {

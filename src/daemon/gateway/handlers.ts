@@ -64,8 +64,8 @@ export interface GatewayHandlers {
   /** How far a command is; reports may be missing. Must not wait. */
   onCommandProgress(nodeId: string, frame: FrameOf<'command.progress'>): void
   /**
-   * The command as it goes over the wire, with the present specification. `gone`: it has lost its server; `unknown`: a newer
-   * daemon has written it. Both fail.
+   * The commands as they go over the wire, with the present specification, in their order. `gone`: it has lost its server; `unknown`:
+   * a newer daemon has written it. Both fail.
    */
-  commandFrame(row: CommandRow): Promise<CommandOp | 'gone' | 'unknown'>
+  commandFrames(rows: readonly CommandRow[]): Promise<(CommandOp | 'gone' | 'unknown')[]>
 }

@@ -4,6 +4,7 @@ import type { AgentEvent } from '../../shared/protocol/frames.ts'
 import type { ServerReport } from '../../shared/protocol/server.ts'
 import type { Log } from '../core/log.ts'
 import type { Db, Tx } from '../db/db.ts'
+import { statement } from '../db/statement.ts'
 import { acceptCommands } from './command-pump.ts'
 import type { GatewayHandlers, ReportedAt } from './handlers.ts'
 
@@ -172,13 +173,7 @@ export class Inbox {
       if (item.event !== undefined) await handlers.onEvent(tx, nodeId, item.event, item.at)
     }
     if (ack === this.#ack) return
-    await tx.q
-      .updateTable('node')
-      .set({ eventAck: ack })
-      .where('id', '=', nodeId)
-      .where('journalId', '=', journalId)
-      .where('eventAck', '<', ack)
-      .execute()
+    await raiseEventAck(tx.q, { nodeId, journalId, ack })
   }
 
   #setPaused(paused: boolean): void {
@@ -186,6 +181,15 @@ export class Inbox {
     this.#deps.pause(paused)
   }
 }
+
+const raiseEventAck = statement((q, of: { nodeId: string; journalId: string; ack: number }) =>
+  q
+    .updateTable('node')
+    .set({ eventAck: of.ack })
+    .where('id', '=', of.nodeId)
+    .where('journalId', '=', of.journalId)
+    .where('eventAck', '<', of.ack),
+)
 
 /** Whether it is the database that cannot be written now, so that the same event will be storable later. */
 function isPassing(error: unknown): boolean {

@@ -12,8 +12,8 @@ import { claimOf, noteMachine } from './machine.ts'
 
 /** What the link needs of the servers slice; all of it runs in the transaction that is handed over. */
 export interface LinkedServers {
-  /** Writes what an agent reports of one server; one that the node does not have here is left aside. */
-  observe(tx: Tx, nodeId: string, report: ServerReport, at: ReportedAt): Promise<unknown>
+  /** Writes what an agent reports of servers; one that the node does not have here is left aside. */
+  observe(tx: Tx, nodeId: string, reports: readonly ServerReport[], at: ReportedAt): Promise<void>
   /** The node's servers that its snapshot does not name. */
   observeAbsent(tx: Tx, nodeId: string, absence: Absence): Promise<void>
   /** Raises generations to those of the agent; answers the servers that were behind it. */
@@ -276,9 +276,7 @@ async function writeReports(
   const { nodeId, memory, reports, about } = of
   for (let from = 0; from < reports.length; from += REPORTS_PER_WRITE) {
     const part = reports.slice(from, from + REPORTS_PER_WRITE)
-    await deps.db.write(async (tx) => {
-      for (const report of part) await deps.servers.observe(tx, nodeId, report, about.at)
-    })
+    await deps.db.write((tx) => deps.servers.observe(tx, nodeId, part, about.at))
   }
   const present = new Set(reports.map(({ serverId }) => serverId))
   const leftOver = memory?.leftOver ?? new Set<string>()

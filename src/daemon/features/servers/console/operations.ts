@@ -7,10 +7,10 @@ import { type OperationDeps, type Principal, recordChange, userIdOf } from '../.
 import type { Settings } from '../../../core/settings.ts'
 import { agentCodeOf } from '../../../gateway/agent-errors.ts'
 import { refuseByStatus } from '../servers/orders.ts'
-import { findServerRow, type ServerRow } from '../servers/rows.ts'
-import { definitionOf, statusOf } from '../servers/view.ts'
+import { statusOf } from '../servers/view.ts'
 import type { CommandLimit } from './command-limit.ts'
 import type { ConsoleGateway } from './feed.ts'
+import { findTypingRow, type TypingRow } from './rows.ts'
 import { typedCommand } from './typed-command.ts'
 
 /** What typing a command needs. */
@@ -25,8 +25,8 @@ export interface TypeDeps extends OperationDeps {
 const NO_INPUT = 'This game takes no input from its console; use its own tools in the game'
 
 /** The agent knows what the running game was started with; one of before there were kinds would type into its input. */
-function isTooOldToRefuse({ gateway }: TypeDeps, row: ServerRow): boolean {
-  return definitionOf(row).console?.kind === 'none' && !gateway.can(row.nodeId, 'console-kinds@1')
+function isTooOldToRefuse({ gateway }: TypeDeps, row: TypingRow): boolean {
+  return row.consoleKind === 'none' && !gateway.can(row.nodeId, 'console-kinds@1')
 }
 
 /**
@@ -40,7 +40,7 @@ export async function typeCommand(
   { params: { serverId }, body: { command: text } }: Input<typeof sendCommand>,
 ): Promise<Answer<typeof sendCommand>> {
   const { db, clock, settings, gateway, limit } = deps
-  const row = await findServerRow(db.read, serverId)
+  const row = await findTypingRow(db.read, serverId)
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${serverId}`)
   if (principal.kind === 'caller') {
     limit.take(userIdOf(principal) ?? '', row.id, settings.get('limits.consoleCommandsPerMinute'))

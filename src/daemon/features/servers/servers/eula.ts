@@ -29,7 +29,11 @@ export function shownEula(row: Pick<ServerRow, 'eula'>): Omit<StoredEula, 'asked
 }
 
 /** The column after a report; agents that know no agreements leave none. */
-export function eulaColumn(row: ServerRow, reported: PendingEula | null | undefined, now: IsoTime): string | null {
+export function eulaColumn(
+  row: Pick<ServerRow, 'eula'>,
+  reported: PendingEula | null | undefined,
+  now: IsoTime,
+): string | null {
   if (reported == null) return null
   const known = eulaOf(row)
   const requestedAt = known !== null && known.asked === reported.asked ? known.requestedAt : now
@@ -38,7 +42,7 @@ export function eulaColumn(row: ServerRow, reported: PendingEula | null | undefi
 }
 
 /** The event of an agreement that is asked for, or asked for again. */
-export function eulaAsked(before: ServerRow, eula: string | null): NewEvent[] {
+export function eulaAsked(before: Pick<ServerRow, 'id' | 'uuid' | 'eula'>, eula: string | null): NewEvent[] {
   const [known, asked] = [eulaOf(before), eulaOf({ eula })]
   if (asked?.state !== 'pending' || (known?.state === 'pending' && known.asked === asked.asked)) return []
   return [{ type: 'eula_required', serverId: before.id, data: eulaFrame(before, asked) }]

@@ -7,11 +7,12 @@ import type { LinkedServers } from '../../fleet/nodes/link.ts'
 import { finishCommand, markUnknown, observe, observeAbsent } from './observe.ts'
 import { raiseGenerations, settleForgotten } from './reconcile.ts'
 import { type BeforeDelete, forgetDeleted, reportUndeleted } from './remove.ts'
-import { findServerRow } from './rows.ts'
+import { findServerRows } from './rows.ts'
 import { buildSpec, commandOf, readOrder } from './spec.ts'
+import { definitionOf } from './view.ts'
 
 /** What servers do with what agents say, and what agents get of servers. */
-export type ServerLink = LinkedServers & Pick<GatewayHandlers, 'onEvent' | 'commandFrame'>
+export type ServerLink = LinkedServers & Pick<GatewayHandlers, 'onEvent' | 'commandFrames'>
 
 /** The link between the rows of servers and the gateway. */
 export function createServerLink(deps: {
@@ -31,7 +32,7 @@ export function createServerLink(deps: {
       await reportUndeleted(tx, bus, command.serverId, `It could not be deleted: ${done.error?.message ?? 'no reason'}`)
   }
   return {
-    observe: (tx, nodeId, report, at) => observe(tx, bus, nodeId, report, at),
+    observe: (tx, nodeId, reports, at) => observe(tx, bus, { nodeId, reports }, at),
     observeAbsent: (tx, nodeId, absence) => observeAbsent(tx, bus, nodeId, absence),
     raiseGenerations,
     settleForgotten: (tx, agent) => settleForgotten(tx, deps, agent),
@@ -39,14 +40,24 @@ export function createServerLink(deps: {
     finishCommand: finish,
     onEvent: async (tx, nodeId, event, at) => {
       if (event.type === 'command.done') await finish(tx, nodeId, event)
-      else await observe(tx, bus, nodeId, event.report, at)
+      else await observe(tx, bus, { nodeId, reports: [event.report] }, at)
     },
-    commandFrame: async (command) => {
-      const order = readOrder(command)
-      if (order === undefined) return 'unknown'
-      const row = await findServerRow(db.read, command.serverId)
-      if (row === undefined) return order.op === 'delete' ? { op: order.op, ...order.args } : 'gone'
-      return commandOf(order, buildSpec(row, command.generation, settings.get('console.logMb')))
+    commandFrames: async (commands) => {
+      const rows = await findServerRows(db.read, [...new Set(commands.map(({ serverId }) => serverId))])
+      const servers = new Map(rows.map((row) => [row.id, row]))
+      const definitions = new Map<string, ReturnType<typeof definitionOf>>()
+      return commands.map((command) => {
+        const order = readOrder(command)
+        if (order === undefined) return 'unknown'
+        const row = servers.get(command.serverId)
+        if (row === undefined) return order.op === 'delete' ? { op: order.op, ...order.args } : 'gone'
+        const template = definitions.get(row.templateDefinition) ?? definitionOf(row)
+        definitions.set(row.templateDefinition, template)
+        return commandOf(
+          order,
+          buildSpec(row, { generation: command.generation, logMb: settings.get('console.logMb') }, template),
+        )
+      })
     },
   }
 }

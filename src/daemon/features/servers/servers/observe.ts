@@ -6,32 +6,54 @@ import type { Bus, NewEvent } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { CommandRow, ReportedAt } from '../../../gateway/handlers.ts'
 import { eulaAsked, eulaColumn } from './eula.ts'
+import {
+  endCommand,
+  type ObservedRow,
+  observedRows,
+  type StateRow,
+  settleAtRest,
+  touchObserved,
+  writeObserved,
+} from './observed-rows.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { statusOf } from './view.ts'
 
+/** A server that is observed as it was says so again after this. */
+const SAME_AGAIN_MS = 60_000
+
 /**
- * Writes what an agent reports of a server of its own: the only writer of observed state. Returns false
- * when the node has no such server.
+ * Writes what an agent reports of servers of its own: the only writer of observed state. They are read together, and only what
+ * differs is written; a server that the node does not have here is left aside.
  */
 export async function observe(
   tx: Tx,
   bus: Bus,
-  nodeId: string,
-  report: ServerReport,
+  { nodeId, reports }: { readonly nodeId: string; readonly reports: readonly ServerReport[] },
   at: ReportedAt,
-): Promise<boolean> {
-  const row = await findServerRow(tx.q, report.serverId)
-  if (row === undefined || row.nodeId !== nodeId) return false
-  const seen = observedColumns(row, report, at)
-  const desired = await desiredAfter(tx, row, report)
-  await tx.q
-    .updateTable('server')
-    .set({ ...seen, desired, observedAt: tx.now })
-    .where('id', '=', row.id)
-    .execute()
-  await emitState(tx, bus, row, { ...row, ...seen, desired })
-  for (const event of eulaAsked(row, seen.eula)) await bus.append(tx, event)
-  return true
+): Promise<void> {
+  const ids = JSON.stringify(reports.map(({ serverId }) => serverId))
+  const rows = new Map((await observedRows(tx.q, { nodeId, ids })).map((row) => [row.id, row]))
+  const sameLongSince = new Set<string>()
+  const longSince = isoTime(Date.parse(tx.now) - SAME_AGAIN_MS)
+  for (const report of reports) {
+    const row = rows.get(report.serverId)
+    if (row === undefined) continue
+    const seen = { ...observedColumns(row, report, at), desired: desiredAfter(row, report) }
+    if (isSame(row, seen)) {
+      if (row.observedAt === null || row.observedAt < longSince) sameLongSince.add(row.id)
+      continue
+    }
+    await writeObserved(tx.q, { ...seen, id: row.id, now: tx.now })
+    const after = { ...row, ...seen, observedAt: tx.now }
+    await emitState(tx, bus, row, after)
+    for (const event of eulaAsked(row, seen.eula)) await bus.append(tx, event)
+    rows.set(row.id, after)
+  }
+  if (sameLongSince.size > 0) await touchObserved(tx.q, { ids: JSON.stringify([...sameLongSince]), now: tx.now })
+}
+
+function isSame(row: ObservedRow, seen: Partial<ObservedRow>): boolean {
+  return Object.entries(seen).every(([name, value]) => row[name as keyof ObservedRow] === value) // its own columns
 }
 
 /** Running servers of a node that is away: nobody knows what they do now. */
@@ -108,19 +130,14 @@ export async function finishCommand(
   nodeId: string,
   done: Pick<Extract<AgentEvent, { type: 'command.done' }>, 'commandId' | 'ok' | 'noop' | 'error' | 'result'>,
 ): Promise<Pick<CommandRow, 'op' | 'serverId' | 'args'> | undefined> {
-  const command = await tx.q
-    .updateTable('command')
-    .set({
-      state: done.ok ? 'done' : 'failed',
-      error: done.error === null ? null : JSON.stringify(done.error),
-      noop: done.noop ? 1 : 0,
-      endedAt: tx.now,
-    })
-    .where('id', '=', done.commandId)
-    .where('nodeId', '=', nodeId)
-    .where('endedAt', 'is', null)
-    .returning(['op', 'serverId', 'args'])
-    .executeTakeFirst()
+  const [command] = await endCommand(tx.q, {
+    id: done.commandId,
+    nodeId,
+    state: done.ok ? 'done' : 'failed',
+    error: done.error === null ? null : JSON.stringify(done.error),
+    noop: done.noop ? 1 : 0,
+    now: tx.now,
+  })
   if (command === undefined) return undefined
   await bus.append(tx, {
     type: 'server_command_done',
@@ -145,8 +162,11 @@ function resultOf(op: CommandName, result: unknown): Readonly<Record<string, unk
   return parsed?.success === true && parsed.data !== undefined ? { ...parsed.data } : null
 }
 
+/** What the columns of a report are made from beside it. */
+type ReportedOnRow = Pick<ServerRow, 'crashCount' | 'lastCrashAt' | 'installed' | 'startedAt' | 'pid' | 'eula'>
+
 /** The columns of a server that its agent's report says. */
-export function observedColumns(row: ServerRow, report: ServerReport, at: ReportedAt) {
+export function observedColumns(row: ReportedOnRow, report: ServerReport, at: ReportedAt) {
   const instant = (msAgo: number): IsoTime => isoTime(at.receivedMs - at.ageMs - msAgo)
   const crashed = report.crash.count > row.crashCount
   const { nextRestartMs } = report.crash
@@ -173,13 +193,13 @@ export function observedColumns(row: ServerRow, report: ServerReport, at: Report
 }
 
 /** A server without an install script counts as installed although its agent has never installed it. */
-function isInstalled(row: ServerRow, report: ServerReport): boolean {
+function isInstalled(row: ReportedOnRow, report: ServerReport): boolean {
   if (report.installed) return true
   return row.installed === 1 && report.installError === null && report.activity !== 'installing'
 }
 
 /** The same process keeps its start; else every report would move it by its travel time. */
-function sameStart(row: ServerRow, report: ServerReport, computed: IsoTime): IsoTime {
+function sameStart(row: ReportedOnRow, report: ServerReport, computed: IsoTime): IsoTime {
   return row.startedAt !== null && row.pid === report.pid ? row.startedAt : computed
 }
 
@@ -187,9 +207,8 @@ function sameStart(row: ServerRow, report: ServerReport, computed: IsoTime): Iso
  * The intent follows what a person did at the game itself: a clean end by itself means stopped, a process means running.
  * Only when the agent has seen the newest intent and no order is under way.
  */
-async function desiredAfter(tx: Tx, row: ServerRow, report: ServerReport): Promise<DesiredState> {
-  if (report.generation < row.generation || report.activity !== null) return row.desired
-  if (await isOrderOpen(tx, row)) return row.desired
+function desiredAfter(row: ObservedRow, report: ServerReport): DesiredState {
+  if (report.generation < row.generation || report.activity !== null || row.hasOpenOrder === 1) return row.desired
   const isAtRest = report.power === 'offline' && report.crash.nextRestartMs === null
   if (isAtRest && report.lastExit?.expected === true) return 'stopped'
   // Its boot policy keeps it down.
@@ -202,35 +221,17 @@ async function desiredAfter(tx: Tx, row: ServerRow, report: ServerReport): Promi
  * the report of that came too early to count.
  */
 async function followRest(tx: Tx, bus: Bus, serverId: string): Promise<void> {
-  const row = await findServerRow(tx.q, serverId)
-  if (row === undefined || row.desired === 'stopped' || row.observedGeneration < row.generation) return
-  const atRest = row.power === 'offline' && row.activity === null && row.crashed === 0 && row.nextRestartAt === null
-  if (!atRest || (await isOrderOpen(tx, row))) return
-  await tx.q.updateTable('server').set({ desired: 'stopped' }).where('id', '=', serverId).execute()
-  await emitState(tx, bus, row, { ...row, desired: 'stopped' })
-}
-
-/** Whether an order is under way that says what is wanted; an edit does not. */
-async function isOrderOpen(tx: Tx, row: Pick<ServerRow, 'id' | 'nodeId'>): Promise<boolean> {
-  const open = await tx.q
-    .selectFrom('command')
-    .select('id')
-    .where('nodeId', '=', row.nodeId)
-    .where('serverId', '=', row.id)
-    .where('op', '!=', 'apply')
-    .where('state', 'in', ['queued', 'accepted'])
-    .limit(1)
-    .executeTakeFirst()
-  return open !== undefined
+  const [row] = await settleAtRest(tx.q, { id: serverId })
+  if (row !== undefined) await emitState(tx, bus, { ...row, desired: 'running' }, row)
 }
 
 /** Reports what has changed about a server's state, if anything has. */
-export async function emitState(tx: Tx, bus: Bus, before: ServerRow, after: ServerRow): Promise<void> {
+export async function emitState(tx: Tx, bus: Bus, before: StateRow, after: StateRow): Promise<void> {
   for (const event of stateUpdate(before, after)) await bus.append(tx, event)
 }
 
 /** The event of a state that has changed; none where nothing has that anybody sees. */
-export function stateUpdate(before: ServerRow, after: ServerRow): NewEvent[] {
+export function stateUpdate(before: StateRow, after: StateRow): NewEvent[] {
   const previousState = statusOf(before)
   const state = statusOf(after)
   const same =

@@ -12,10 +12,11 @@ import type { CommandOrder } from '../../../../shared/protocol/server.ts'
 import { specCapabilities } from '../../../../shared/protocol/spec-capabilities.ts'
 import type { Done, OperationDeps, WorkOver } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
-import { findServerRow, type ServerRow } from './rows.ts'
+import { findOrderRow, insertCommand, type NewestOrder, type OrderRow, writeIntent } from './order-rows.ts'
+import type { ServerRow } from './rows.ts'
 import { launchOf, readOrder, type StoredOrder } from './spec.ts'
 import type { UnstoredOrders } from './unstored-orders.ts'
-import { statusOf } from './view.ts'
+import { type LifeRow, statusOf } from './view.ts'
 
 /** What orders need of the rest of the daemon. */
 export interface OrderDeps extends OperationDeps {
@@ -77,16 +78,17 @@ export async function accept(
   { tx, deps }: WorkOver<OrderDeps>,
   order: Order,
 ): Promise<{ accepted: Accepted; done: Done }> {
-  const row = await findServerRow(tx.q, order.serverId)
+  const row = await findOrderRow(tx.q, order.serverId)
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   const running = await sameInstallation(tx, row, order)
   if (running !== undefined) return { accepted: running, done: {} }
   const online = deps.isOnline(row.nodeId)
   if (order.action === 'rebuild') refuseProcess(row)
-  refuseByStatus(row, order.action, online, online ? await pendingStatus(tx, row) : statusOf(row))
+  refuseByStatus(row, order.action, online, online ? statusAfter(row, row.newest) : statusOf(row))
   if (order.action !== 'stop' && order.action !== 'kill') refuseByAgent(deps, row)
   const desired = DESIRED[order.action] ?? ('thenStart' in order.args && order.args.thenStart ? 'running' : 'stopped')
-  const generation = await nextGeneration(tx, row, { desired })
+  const generation = row.generation + 1
+  await writeIntent(tx.q, { id: row.id, before: row.generation, generation, desired, now: tx.now })
   const commandId = await addCommand(tx, deps, { row, generation, ...commandFor(order) })
   const accepted = { action: order.action, status: statusOf(row), desired, generation, commandId, stored: true }
   const details = { action: order.action, generation, commandId, ...order.args }
@@ -119,23 +121,9 @@ export async function addCommand(
 ): Promise<string> {
   const { row } = order
   const id = newId('cmd', deps.clock)
-  await tx.q
-    .insertInto('command')
-    .values({
-      id,
-      nodeId: row.nodeId,
-      serverId: row.id,
-      generation: order.generation,
-      op: order.op,
-      args: JSON.stringify(order.args),
-      state: 'queued',
-      error: null,
-      noop: 0,
-      createdAt: tx.now,
-      acceptedAt: null,
-      endedAt: null,
-    })
-    .execute()
+  const args = JSON.stringify(order.args)
+  const { generation, op } = order
+  await insertCommand(tx.q, { id, nodeId: row.nodeId, serverId: row.id, generation, op, args, now: tx.now })
   tx.onCommit(() => deps.wake(row.nodeId))
   return id
 }
@@ -146,7 +134,6 @@ export async function addCommand(
  * nothing to stop.
  */
 export async function pendingStatus(tx: Tx, row: ServerRow): Promise<ServerStatus> {
-  const status = statusOf(row)
   const newest = await tx.q
     .selectFrom('command')
     .select(['op', 'state'])
@@ -156,6 +143,11 @@ export async function pendingStatus(tx: Tx, row: ServerRow): Promise<ServerStatu
     .orderBy('generation', 'desc')
     .limit(1)
     .executeTakeFirst()
+  return statusAfter(row, newest)
+}
+
+function statusAfter(row: LifeRow, newest: NewestOrder | undefined): ServerStatus {
+  const status = statusOf(row)
   if (newest === undefined || newest.state === 'done' || newest.state === 'failed') return status
   const atRest = status === 'stopped' || status === 'crashed' || status === 'error'
   if (atRest && (newest.op === 'install' || newest.op === 'rebuild')) return 'installing'
@@ -166,7 +158,7 @@ export async function pendingStatus(tx: Tx, row: ServerRow): Promise<ServerStatu
 
 /** Refuses what the status does not allow. */
 export function refuseByStatus(
-  row: ServerRow,
+  row: LifeRow & Pick<ServerRow, 'suspensionReason' | 'nodeId' | 'nodeName'>,
   action: keyof typeof ACTION_GATES,
   online: boolean,
   status: ServerStatus = statusOf(row),
@@ -183,8 +175,8 @@ export function refuseByStatus(
 }
 
 /** Refuses what the agent would do otherwise than the server's specification says. */
-function refuseByAgent(deps: OrderDeps, row: ServerRow): void {
-  const refusal = deps.refusalOf(row.nodeId, specCapabilities(launchOf(row)))
+function refuseByAgent(deps: OrderDeps, row: OrderRow): void {
+  const refusal = deps.refusalOf(row.nodeId, specCapabilities(launchOf(row, row.launch)))
   if (refusal !== undefined) throw new PanelError('AGENT_VERSION', refusal, { meta: { nodeId: row.nodeId } })
 }
 
@@ -207,7 +199,7 @@ function refuseProcess({ runtime }: Pick<ServerRow, 'runtime'>): void {
 }
 
 /** The refusal of what only a connected node can do. */
-export function offline(row: ServerRow): PanelError {
+export function offline(row: Pick<ServerRow, 'nodeId' | 'nodeName'>): PanelError {
   return new PanelError('NODE_OFFLINE', `The node ${row.nodeName} is not connected; nothing was changed`, {
     meta: { nodeId: row.nodeId },
   })
@@ -217,7 +209,7 @@ export function offline(row: ServerRow): PanelError {
  * An installation that is under way already is the answer to a second request for it, unless that one wants
  * a start behind it and the first one does not.
  */
-async function sameInstallation(tx: Tx, row: ServerRow, order: Order): Promise<Accepted | undefined> {
+async function sameInstallation(tx: Tx, row: OrderRow, order: Order): Promise<Accepted | undefined> {
   const status = statusOf(row)
   // A server that is up has its installation behind it, though not yet the start that was ordered with it.
   if (order.action !== 'install' || (status !== 'installing' && !isOneOf(ACTION_GATES.install, status)))

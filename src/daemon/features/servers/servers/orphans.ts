@@ -104,7 +104,8 @@ const adoptDescribed = (spec: ServerSpec, report: ServerReport) =>
     await ensureNameFree(tx, { ...row, advice: 'adopt this one under another name (--name, or body.name)' })
     await tx.q.insertInto('server').values(row).execute()
     const stored = await findServerRow(tx.q, serverId)
-    if (stored !== undefined) conflicts.push(...templateRemarks(spec, buildSpec(stored, row.generation, 0)))
+    if (stored !== undefined)
+      conflicts.push(...templateRemarks(spec, buildSpec(stored, { generation: row.generation, logMb: 0 })))
     await observe(tx, deps.bus, nodeId, report, { receivedMs: deps.clock.nowMs(), ageMs: 0 })
     await addCommand(tx, deps, { row: { id: serverId, nodeId }, generation: row.generation, op: 'apply', args: {} })
     const { name, templateId, ownerId } = row

@@ -94,6 +94,15 @@ export async function findServerRow(q: Queries, id: string) {
   return row === undefined ? undefined : kept(row, row.templateDefinition)
 }
 
+const serversByIds = prepared((q, ids) =>
+  joined(q).where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
+)
+
+/** Those of the servers with these ids that are there, in any order. */
+export async function findServerRows(q: Queries, ids: readonly string[]): Promise<ServerRow[]> {
+  return await withDefinitions(q, await serversByIds(q, JSON.stringify(ids)))
+}
+
 /**
  * The row with the definition that it is run by: the one that it was pinned to, else that of its template, which is there
  * as `currentDefinition`.

@@ -13,14 +13,18 @@ import {
 } from '../../../../shared/protocol/server-spec.ts'
 import { furtherPortsOf, portsOfTemplate } from './further-ports.ts'
 import { imageOfServer } from './images.ts'
+import type { LaunchTemplate } from './order-rows.ts'
 import type { ServerRow } from './rows.ts'
 import { definitionOf, environmentOf, mountsOfServer } from './view.ts'
 
 const PIDS = 512
 
 /** All that the agent needs to run this server, at this generation. Template changes reach a server by its next spec. */
-export function buildSpec(row: ServerRow, generation: number, logMb: number): ServerSpec {
-  const template = definitionOf(row)
+export function buildSpec(
+  row: ServerRow,
+  { generation, logMb }: { readonly generation: number; readonly logMb: number },
+  template = definitionOf(row),
+): ServerSpec {
   // Templates that were stored before the field was there do not have it.
   const mounts = mountsOf(template.mounts ?? [], mountsOfServer(row))
   const defaults = Object.fromEntries(template.variables.map((variable) => [variable.name, variable.default]))
@@ -96,18 +100,18 @@ function portVariables(row: ServerRow, template: ReturnType<typeof definitionOf>
 
 /** The line that a server is started by, and its shell where that is not `sh`. */
 export function launchOf(
-  row: Pick<ServerRow, 'startupCommand' | 'startupName' | 'templateDefinition'>,
-  template: ReturnType<typeof definitionOf> = definitionOf(row),
+  row: Pick<ServerRow, 'startupCommand' | 'startupName'>,
+  template: LaunchTemplate,
 ): Pick<ServerSpec, 'startup' | 'shell'> {
   // Templates that were stored before the field was there do not have it.
-  const { shell = 'sh' } = template as Partial<typeof template>
+  const { shell = 'sh' } = template
   return { startup: startupOf(row, template), ...(shell === 'sh' ? {} : { shell }) }
 }
 
 /** A server's own line, the one that it has chosen by name, or the template's. */
 function startupOf(
   { startupCommand, startupName }: Pick<ServerRow, 'startupCommand' | 'startupName'>,
-  template: ReturnType<typeof definitionOf>,
+  template: LaunchTemplate,
 ): string {
   if (startupCommand !== null) return startupCommand
   // A name that is chosen stays in the template: edits that would take it away are refused.

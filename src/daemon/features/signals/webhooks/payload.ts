@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { WebhookEvent } from '../../../../shared/kernel/webhook-events.ts'
-import type { BusEvent } from '../../../core/bus.ts'
+import type { CommittingEvent } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 
 /** What is sent of an event, before it gets the shape of a format. */
@@ -41,13 +41,13 @@ const NAMES: Readonly<Record<string, WebhookEvent | ((data: Data) => WebhookEven
 }
 
 /** The webhook event that a written event is; `undefined` for those that webhooks do not get. */
-export function webhookEventOf({ type, data }: Pick<BusEvent, 'type' | 'data'>): WebhookEvent | undefined {
+export function webhookEventOf({ type, data }: Pick<CommittingEvent, 'type' | 'data'>): WebhookEvent | undefined {
   const name = NAMES[type]
   return typeof name === 'function' ? name(data) : name
 }
 
 /** What webhooks get of the event. */
-export async function payloadOf(tx: Tx, name: WebhookEvent, event: BusEvent): Promise<Payload> {
+export async function payloadOf(tx: Tx, name: WebhookEvent, event: CommittingEvent): Promise<Payload> {
   const { serverId, data, timestamp } = event
   const server = serverId === null ? {} : { serverId, ...(await serverName(tx, serverId, data)) }
   return { event: name, ...server, userId: actorOf(data), timestamp, data: { ...data, ...(await nodeName(tx, event)) } }
@@ -67,7 +67,7 @@ async function serverName(tx: Tx, serverId: string, data: Data): Promise<{ serve
 }
 
 /** That a node came or went says which by its id; people know names. */
-async function nodeName(tx: Tx, { type, data }: BusEvent): Promise<{ nodeName?: string }> {
+async function nodeName(tx: Tx, { type, data }: CommittingEvent): Promise<{ nodeName?: string }> {
   if (type !== 'node_updated') return {}
   const row = await tx.q.selectFrom('node').select('name').where('id', '=', String(data['nodeId'])).executeTakeFirst()
   return row === undefined ? {} : { nodeName: row.name }

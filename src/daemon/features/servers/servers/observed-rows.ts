@@ -1,0 +1,134 @@
+import { sql } from 'kysely'
+import type { DesiredState } from '../../../../shared/kernel/server-life.ts'
+import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import type { Schema } from '../../../db/schema.ts'
+import { statement } from '../../../db/statement.ts'
+import type { ServerRow } from './rows.ts'
+import type { LifeRow } from './view.ts'
+
+const STATE_COLUMNS = [
+  'server.id', 'server.generation', 'server.desired', 'server.deletingAt', 'server.archivedAt', 'server.suspendedAt',
+  'server.activity', 'server.power', 'server.crashed', 'server.failed', 'server.reason', 'server.crashCount', 'server.pid',
+  'server.installed', 'server.lastExitCode', 'server.lastExitSignal', 'server.lastExitCause', 'server.lastExitReason',
+  'server.nextRestartAt',
+] as const // biome-ignore format: columns
+
+/** What the event of a state says, and what shows that there is one. */
+export type StateRow = LifeRow &
+  Pick<
+    ServerRow,
+    | 'id' | 'generation' | 'desired' | 'reason' | 'crashCount' | 'pid' | 'installed' | 'lastExitCode' | 'lastExitSignal'
+    | 'lastExitCause' | 'lastExitReason' | 'nextRestartAt'
+  > // biome-ignore format: columns
+
+/** What a report of a server is compared with. */
+export type ObservedRow = StateRow &
+  Pick<
+    ServerRow,
+    'uuid' | 'lastKnownPower' | 'observedGeneration' | 'observedAt' | 'startedAt' | 'lastCrashAt' | 'eula'
+  > & {
+    /** Whether an order is under way that says what is wanted; an edit does not. */
+    readonly hasOpenOrder: number
+  }
+
+const OPEN_ORDER = sql<number>`exists (
+  select 1 from command where command.server_id = server.id and command.node_id = server.node_id
+    and command.op <> 'apply' and command.state in ('queued', 'accepted')
+)`
+
+/** Those of the servers with these ids (as JSON) that the node has. */
+export const observedRows = statement((q, { nodeId, ids }: { nodeId: string; ids: string }) =>
+  q
+    .selectFrom('server')
+    .select(STATE_COLUMNS)
+    .select([
+      'server.uuid', 'server.lastKnownPower', 'server.observedGeneration', 'server.observedAt', 'server.startedAt',
+      'server.lastCrashAt', 'server.eula', OPEN_ORDER.as('hasOpenOrder'),
+    ]) // biome-ignore format: columns
+    .where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`)
+    .where('server.nodeId', '=', nodeId),
+)
+
+type Observed = Pick<
+  ObservedRow,
+  | 'power' | 'lastKnownPower' | 'activity' | 'installed' | 'failed' | 'crashed' | 'crashCount' | 'reason'
+  | 'observedGeneration' | 'startedAt' | 'pid' | 'lastExitCode' | 'lastExitSignal' | 'lastExitCause' | 'lastExitReason'
+  | 'lastCrashAt' | 'nextRestartAt' | 'eula' | 'desired' | 'id'
+> & { readonly now: IsoTime } // biome-ignore format: columns
+
+/** Writes what was observed of a server. */
+export const writeObserved = statement((q, seen: Observed) =>
+  q
+    .updateTable('server')
+    .set({
+      power: seen.power,
+      lastKnownPower: seen.lastKnownPower,
+      activity: seen.activity,
+      installed: seen.installed,
+      failed: seen.failed,
+      crashed: seen.crashed,
+      crashCount: seen.crashCount,
+      reason: seen.reason,
+      observedGeneration: seen.observedGeneration,
+      startedAt: seen.startedAt,
+      pid: seen.pid,
+      lastExitCode: seen.lastExitCode,
+      lastExitSignal: seen.lastExitSignal,
+      lastExitCause: seen.lastExitCause,
+      lastExitReason: seen.lastExitReason,
+      lastCrashAt: seen.lastCrashAt,
+      nextRestartAt: seen.nextRestartAt,
+      eula: seen.eula,
+      desired: seen.desired,
+      observedAt: seen.now,
+    })
+    .where('id', '=', seen.id),
+)
+
+/** These servers (ids as JSON) were observed as they were. */
+export const touchObserved = statement((q, { ids, now }: { ids: string; now: IsoTime }) =>
+  q
+    .updateTable('server')
+    .set({ observedAt: now })
+    .where('id', 'in', sql<string>`(select value from json_each(${ids}))`),
+)
+
+/** Writes the end of a command of this node that has none yet; answers it. */
+export const endCommand = statement(
+  (
+    q,
+    end: {
+      id: string
+      nodeId: string
+      state: Schema['command']['state']
+      error: string | null
+      noop: 0 | 1
+      now: IsoTime
+    },
+  ) =>
+    q
+      .updateTable('command')
+      .set({ state: end.state, error: end.error, noop: end.noop, endedAt: end.now })
+      .where('id', '=', end.id)
+      .where('nodeId', '=', end.nodeId)
+      .where('endedAt', 'is', null)
+      .returning(['op', 'serverId', 'args']),
+)
+
+const STOPPED: DesiredState = 'stopped'
+
+/** What is wanted of a server becomes what is, where it rests in its newest generation and no order is under way; answers it then. */
+export const settleAtRest = statement((q, { id }: { id: string }) =>
+  q
+    .updateTable('server')
+    .set({ desired: STOPPED })
+    .where('id', '=', id)
+    .where('desired', '<>', STOPPED)
+    .whereRef('observedGeneration', '>=', 'generation')
+    .where('power', '=', 'offline')
+    .where('activity', 'is', null)
+    .where('crashed', '=', 0)
+    .where('nextRestartAt', 'is', null)
+    .where(sql<boolean>`not ${OPEN_ORDER}`)
+    .returning(STATE_COLUMNS),
+)

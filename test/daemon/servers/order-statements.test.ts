@@ -1,0 +1,101 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { verifyAuditLogs } from '../../../src/shared/api/audit-log.ts'
+import { startServer, stopServer } from '../../../src/shared/api/power.ts'
+import type { Server } from '../../../src/shared/api/servers.ts'
+import type { Template } from '../../../src/shared/api/templates.ts'
+import { recordStatements } from '../../faulty-driver.ts'
+import { type AgentPeer, report } from '../agent-peer.ts'
+import { FACTS, Stage, type StageNode, until } from './stage.ts'
+
+let stage: Stage
+let node: StageNode
+let peer: AgentPeer
+let template: Template
+
+beforeAll(async () => {
+  stage = await Stage.open()
+  node = await stage.node()
+  peer = await stage.peer(node)
+  template = await stage.template()
+})
+afterAll(() => stage.close())
+
+const stopped = (count: number): Promise<Server[]> =>
+  Promise.all(Array.from({ length: count }, () => stage.serverIn(template, node, FACTS.stopped)))
+
+/** The statements from here to the commit in which `work` has ended; the least of three, as loops of the daemon write too. */
+async function statementsOf(work: () => Promise<unknown>): Promise<string[]> {
+  const tries: string[][] = []
+  for (let i = 0; i < 3; i++) {
+    const recorded = recordStatements()
+    try {
+      await work()
+      const { texts } = recorded
+      tries.push(texts.slice(0, texts.lastIndexOf('COMMIT') + 1))
+    } finally {
+      recorded.remove()
+    }
+  }
+  return tries.sort((a, b) => a.length - b.length)[0] ?? []
+}
+
+const start = ({ id }: Server) => stage.admin.call(startServer, { params: { serverId: id }, body: {} })
+
+/** The agent reports the state of a server; answers the number of its event. */
+const say = (previous: 'offline' | 'starting' | 'running', said: ReturnType<typeof report>): number =>
+  peer.event({ type: 'server.state', report: said, previous, commandId: null })
+
+test('accepts an order with six statements beside the ends of its transaction, the audit row among them', async () => {
+  const servers = await stopped(3)
+  const statements = await statementsOf(() => start(servers.pop() as Server)) // there are three
+  const own = statements.filter((sql) => !/^(BEGIN|COMMIT)/.test(sql))
+  for (const table of ['audit_log', 'event', '"command"', '"server"']) {
+    expect(own.filter((sql) => /insert|update/.test(sql) && sql.includes(table)).length).toBe(1)
+  }
+  expect(own.length).toBeGreaterThan(0)
+  expect(own.length).toBeLessThanOrEqual(6)
+})
+
+test('accepts many orders at once with six statements each, all included', async () => {
+  const many = 30
+  const servers = await stopped(3 * many)
+  const statements = await statementsOf(() => Promise.all(servers.splice(0, many).map(start)))
+  expect(statements.length).toBeGreaterThan(many)
+  expect(statements.length / many).toBeLessThanOrEqual(6)
+  expect(await stage.admin.call(verifyAuditLogs, { query: {} })).toMatchObject({ intact: true, problem: null })
+})
+
+test('writes nothing of a server for a report that says what is known, and shows what it has said', async () => {
+  const server = await stage.serverIn(template, node, FACTS.stopped)
+  const { commandId, generation } = await start(server)
+  const command = await peer.until('the order', () => peer.of('command').find(({ id }) => id === commandId))
+  peer.finish(command)
+  const runs = report(server.id, { generation, pid: 77 })
+  say('offline', runs)
+  expect(await stage.status(server.id, 'running')).toMatchObject({ pid: 77 })
+  const recorded = recordStatements()
+  try {
+    const same = say('running', { ...runs, uptimeMs: 5000 })
+    await peer.until('its acknowledgement', () => peer.of('event.ack').find(({ seq }) => seq >= same))
+    expect(recorded.texts.filter((sql) => /^(update "server"|insert)/.test(sql.trim()))).toEqual([])
+    const other = say('running', { ...runs, pid: 78 })
+    await peer.until('its acknowledgement', () => peer.of('event.ack').find(({ seq }) => seq >= other))
+    expect(recorded.texts.some((sql) => sql.startsWith('update "server"'))).toBe(true)
+  } finally {
+    recorded.remove()
+  }
+  await until('the other process', async () => ((await stage.get(server.id)).pid === 78 ? true : undefined))
+})
+
+test('follows a game that has ended before its start was reported as done', async () => {
+  const server = await stage.serverIn(template, node, FACTS.stopped)
+  const { commandId, generation } = await start(server)
+  const command = await peer.until('the order', () => peer.of('command').find(({ id }) => id === commandId))
+  say('starting', report(server.id, { generation, power: 'offline', pid: null, uptimeMs: null }))
+  peer.finish(command)
+  await until('the wish to follow', async () => ((await stage.get(server.id)).desired === 'stopped' ? true : undefined))
+  const { status } = await stage.get(server.id)
+  expect(status).toBe('stopped')
+  const refused = stage.admin.call(stopServer, { params: { serverId: server.id }, body: {} })
+  await expect(refused).rejects.toMatchObject({ code: 'SERVER_INVALID_STATE' })
+})
