@@ -97,6 +97,11 @@ export function programOf(pid: number): string | undefined {
   }
 }
 
+/** Changes with every boot of the machine. */
+export function bootId(): string {
+  return readProc('/proc/sys/kernel/random/boot_id')?.trim() ?? 'unknown' // then a reboot looks like a lost process, which is handled as well
+}
+
 function readProc(path: string): string | undefined {
   try {
     return readFileSync(path, 'latin1')
