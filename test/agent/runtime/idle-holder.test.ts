@@ -1,0 +1,60 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { systemClock } from '../../../src/shared/kernel/time.ts'
+import { allLines, Rig, texts, until } from './rig.ts'
+
+const IDLE_MS = 10_000
+const KIB_OF_AN_IDLE_HOLDER = 6.5 * 1024
+const SAY_ON_SIGNAL = 'trap "echo heard" USR1; echo ready; while :; do sleep 1000 & wait $!; done'
+
+let rig: Rig
+
+beforeEach(() => {
+  rig = new Rig()
+})
+afterEach(() => rig.close(), 30_000)
+
+describe('the holder of a game that says nothing', () => {
+  it('gives back what the start needed, wakes hardly ever, and hears the next line and the end at once', async () => {
+    const place = rig.place('idle')
+    const run = await rig.start(place, ['/bin/sh', '-c', SAY_ON_SIGNAL])
+    const holder = await rig.holderPid(place)
+    await until('the memory of the start to be given back', () => ownKib(holder) < KIB_OF_AN_IDLE_HOLDER)
+    const before = wakeups(holder)
+    await systemClock.sleep(IDLE_MS)
+    expect(wakeups(holder) - before).toBeLessThan(20)
+    await run.signal('SIGUSR1')
+    await until('the line', async () => (await texts(place)).includes('heard'))
+    process.kill(run.record.pid, 'SIGKILL')
+    const killedAtMs = systemClock.nowMs()
+    const exit = await run.exited
+    expect(exit.signal).toBe('SIGKILL')
+    expect(systemClock.nowMs() - killedAtMs).toBeLessThan(2000)
+  }, 60_000)
+
+  it('is as small again after a flood', async () => {
+    const place = rig.place('flood')
+    const flood =
+      'for i in range(100000): print("line", i, flush=False)\nprint("over", flush=True)\nimport time; time.sleep(1000)'
+    const run = await rig.start(place, ['/usr/bin/python3', '-c', flood])
+    const holder = await rig.holderPid(place)
+    await until('the last line', async () => (await allLines(place)).at(-1)?.[3] === 'over')
+    await until('the memory of the flood to be given back', () => ownKib(holder) < KIB_OF_AN_IDLE_HOLDER + 1024)
+    await run.signal('SIGKILL')
+    expect((await run.exited).lastSeq).toBe(100_001)
+  }, 60_000)
+})
+
+/** What a process has for itself alone. */
+function ownKib(pid: number): number {
+  return Number(/^Pss_Anon:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1'))?.[1])
+}
+
+/** How often its threads have been put on a processor. */
+function wakeups(pid: number): number {
+  const statuses = readdirSync(`/proc/${pid}/task`).map((id) =>
+    readFileSync(`/proc/${pid}/task/${id}/status`, 'latin1'),
+  )
+  const counts = statuses.flatMap((text) => [...text.matchAll(/^(?:non)?voluntary_ctxt_switches:\s+(\d+)/gm)])
+  return counts.reduce((sum, [, count]) => sum + Number(count), 0)
+}
