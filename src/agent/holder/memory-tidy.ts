@@ -51,6 +51,7 @@ async function tidy(): Promise<void> {
   setFlagsFromString('--stress-flush-code')
   session.post('HeapProfiler.collectGarbage', () => {
     setFlagsFromString('--no-stress-flush-code')
-    session.disconnect()
+    // Not from within: the answer is given under the lock that the end of a session takes.
+    setImmediate(() => session.disconnect())
   })
 }
