@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
-import { allLines, Rig, texts, until } from './rig.ts'
+import { Rig, texts, until } from './rig.ts'
 
 const IDLE_MS = 10_000
 const WINDOWS = 4
@@ -37,18 +37,6 @@ describe('the holder of a game that says nothing', () => {
     expect(exit.signal).toBe('SIGKILL')
     expect(systemClock.nowMs() - killedAtMs).toBeLessThan(2000)
   }, 90_000)
-
-  it('is as small again after a flood', async () => {
-    const place = rig.place('flood')
-    const flood =
-      'for i in range(100000): print("line", i, flush=False)\nprint("over", flush=True)\nimport time; time.sleep(1000)'
-    const run = await rig.start(place, ['/usr/bin/python3', '-c', flood])
-    const holder = await rig.holderPid(place)
-    await until('the last line', async () => (await allLines(place)).at(-1)?.[3] === 'over')
-    await until('the memory of the flood to be given back', () => ownKib(holder) < KIB_OF_AN_IDLE_HOLDER + 1024)
-    await run.signal('SIGKILL')
-    expect((await run.exited).lastSeq).toBe(100_001)
-  }, 60_000)
 })
 
 /** What a process has for itself alone. */
