@@ -22,10 +22,5 @@ const roles: Roles = {
   enrollAgent: async (options) => (await import('../src/agent/run.ts')).enrollAgent(options),
 }
 
-if (process.argv[2] === '__holder') {
-  const { runHolder } = await import('../src/agent/holder/main.ts')
-  await runHolder(process.argv[3] ?? '')
-} else {
-  const { runCli } = await import('../src/cli/main.ts')
-  await runCli(process.argv.slice(2), roles)
-}
+const { runCli } = await import('../src/cli/main.ts')
+await runCli(process.argv.slice(2), roles)

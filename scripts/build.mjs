@@ -99,15 +99,43 @@ async function bundle(target) {
     codeSplitting: { groups: together(), includeDependenciesRecursively: false },
   })
   await build.close()
-  for (const { type, isEntry, name, fileName } of output) if (type === 'chunk' && isEntry) begin(target, name, fileName)
+  const holder = await bundleHolder(target)
+  for (const { type, isEntry, name, fileName } of output) {
+    if (type === 'chunk' && isEntry) begin(target, name, { part: fileName, holder })
+  }
   // What begins is of the older kind of module, whose loader Node has at hand; the parts are of the other.
   for (const [folder, kind] of [['.', 'commonjs'], ['parts', 'module']]) {
     writeFileSync(join(target, folder, 'package.json'), `${JSON.stringify({ type: kind })}\n`)
   } // biome-ignore format: a table
 }
 
+/**
+ * What holds a server is of the older kind of module, and without blanks: the loader of the newer kind and the text of what runs
+ * stay in the memory of each of many holders.
+ */
+async function bundleHolder(target) {
+  const build = await rolldown({
+    input: join(root, 'bin', 'holder.ts'),
+    platform: 'node',
+    plugins: [
+      { name: 'what stays outside', resolveId: outside },
+      { name: 'one byte for each character', generateBundle: inLatin1 },
+    ],
+  })
+  const { output } = await build.write({
+    dir: join(target, 'holder'),
+    format: 'cjs',
+    entryFileNames: '[name]-[hash].js',
+    chunkFileNames: '[name]-[hash].js',
+    comments: false,
+    minify: { mangle: false, compress: false, codegen: { removeWhitespace: true } },
+  })
+  await build.close()
+  return `./holder/${output.find(({ isEntry }) => isEntry).fileName}`
+}
+
 /** The file that is run: it says the version, which scripts ask for often, and loads the program for all else. */
-function begin(target, name, part) {
+function begin(target, name, { part, holder }) {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const load = `import(${JSON.stringify(`./${part}`)})`
   const lines = [
@@ -116,7 +144,8 @@ function begin(target, name, part) {
     'const [word, ...more] = process.argv.slice(2)',
     "if ((word === '--version' || word === '-V') && more.length === 0) {",
     `  try { require('node:fs').writeSync(1, ${JSON.stringify(`${version}\n`)}) } catch { ${load} }`,
-    `} else ${load}`,
+    `} else if (word === '__holder') require(${JSON.stringify(holder)})`,
+    `else ${load}`,
     '',
   ]
   writeFileSync(join(target, `${name}.js`), (name === 'panel' ? lines : ["'use strict'", load, '']).join('\n'))

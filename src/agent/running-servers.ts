@@ -2,8 +2,8 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { machineBootId, processStart } from '../shared/platform/process-identity.ts'
 import { type HolderRecord, holderPaths } from './holder/holder-files.ts'
-import { readOwnJson } from './holder/json-file.ts'
 import { livingPids, scopeOf } from './holder/run-processes.ts'
+import { readOwnJson } from './state/json-file.ts'
 import { agentLayout } from './state/layout.ts'
 
 /** The ids of the servers below an agent's data folder whose processes live, also while no agent runs. */

@@ -8,9 +8,9 @@ import { ARCHIVE_LIMITS } from '../files/archive/limits.ts'
 import { FolderHandle } from '../files/folder-handle.ts'
 import { PathRules } from '../files/rules.ts'
 import { removeFolder } from '../files/tree.ts'
-import { readOwnJson, writeOwnJson } from '../holder/json-file.ts'
 import { type AgentLog, errorText } from '../logger.ts'
 import { syncFolder } from '../state/atomic-file.ts'
+import { readOwnJson, writeOwnJson } from '../state/json-file.ts'
 import type { AgentLayout } from '../state/layout.ts'
 
 /** Beside the folders of servers, so that they are on one file system; nobody but the agent may enter them. */

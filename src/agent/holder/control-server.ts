@@ -1,8 +1,8 @@
-import { rm } from 'node:fs/promises'
 import { createServer, type Server, type Socket } from 'node:net'
 import { basename, dirname } from 'node:path'
 import { PrivateFolder } from '../../shared/platform/private-folder.ts'
 import type { Ask, Say } from './holder-files.ts'
+import { removeFile } from './own-files.ts'
 
 const MAX_ASK_BYTES = 256 * 1024
 /** An agent that does not read gets no more reports until it does; it finds the lines in the log. */
@@ -32,12 +32,12 @@ export class ControlServer {
 
   /** Listens; a socket that a dead holder left is removed (the caller has the lock, so there is no living one). */
   static async listen(path: string, talk: ControlTalk): Promise<ControlServer> {
-    const folder = await PrivateFolder.make(dirname(path))
+    const folder = PrivateFolder.make(dirname(path))
     const name = basename(path)
-    await rm(folder.inside(name), { force: true })
+    removeFile(folder.inside(name))
     const control = new ControlServer(talk)
     // Node removes the socket, by a path that may lead through the folder's handle.
-    control.server.once('close', () => void folder.close())
+    control.server.once('close', () => folder.close())
     await new Promise<void>((resolve, reject) => {
       control.server.once('error', reject)
       control.server.listen(folder.socketPath(name), resolve)

@@ -1,4 +1,4 @@
-import { existsSync, rmSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import type { Clock } from '../../shared/kernel/time.ts'
 import type { LineStream } from '../../shared/protocol/console.ts'
 import type { TerminalKey } from '../../shared/protocol/server-spec.ts'
@@ -8,9 +8,10 @@ import type { RunExit } from '../runtime/runtime.ts'
 import { type Child, type ChildEnd, InputFailure } from './child.ts'
 import { ControlServer } from './control-server.ts'
 import { type Ask, type HeldRun, type HolderPaths, type HolderRecord, isOrdered, type Say } from './holder-files.ts'
-import { writeOwnJson } from './json-file.ts'
 import type { LogTail } from './log-tail.ts'
+import { MemoryTidy } from './memory-tidy.ts'
 import type { Sink } from './output-lines.ts'
+import { removeFile, replaceJson } from './own-files.ts'
 import { ReadingBudget } from './pacing.ts'
 import { oldestOf } from './run-processes.ts'
 
@@ -33,6 +34,7 @@ export class Holder {
   private control: ControlServer | undefined
   private exit: RunExit | undefined
   private tail: LogTail | undefined
+  private readonly memory = new MemoryTidy()
   /** The process that stands for the run once its first one has ended. */
   private successor: number | undefined
   private readonly acknowledged = new AbortController()
@@ -49,7 +51,11 @@ export class Holder {
   sink(run: HeldRun): Sink {
     const { writer, clock } = this
     const budget = new ReadingBudget(run.limits.cpuCores, clock)
-    return { writer, clock, written: () => this.control?.announce(writer.last), budget, masked: run.masked ?? [] }
+    const written = (): void => {
+      this.control?.announce(writer.last)
+      this.memory.written(writer.last)
+    }
+    return { writer, clock, written, budget, masked: run.masked ?? [] }
   }
 
   /** Holds the run until its end is acknowledged or 10 minutes have passed since. `tail` reads its log file, where it has one. */
@@ -61,17 +67,19 @@ export class Holder {
       hello: () => this.hello(record),
       answer: (ask) => this.answer(ask, life),
     })
+    this.memory.started()
     const over = new AbortController()
     this.guardMemory(life, over.signal)
     const end = await this.lastEnded(life, await child.ended())
     over.abort()
     await this.finish(life, end)
+    this.memory.stop()
     await this.clock.sleep(LINGER_MS, this.acknowledged.signal)
     await this.kept
     await this.saving
     this.control.close()
     this.writer.close()
-    rmSync(record.run.socket, { force: true })
+    removeFile(record.run.socket)
   }
 
   private hello(record: HolderRecord): Say[] {
@@ -249,7 +257,7 @@ export class Holder {
    */
   private async keep(exit: RunExit): Promise<void> {
     try {
-      await writeOwnJson(this.paths.exit, exit)
+      replaceJson(this.paths.exit, exit)
     } catch {
       this.kept = this.keepLater(exit) // nothing is lost: see above
     }
@@ -261,7 +269,7 @@ export class Holder {
       // Without its folder the server has been removed, and nobody will ask.
       if (this.acknowledged.signal.aborted || !existsSync(this.paths.record)) return
       try {
-        return await this.save(() => writeOwnJson(this.paths.exit, exit))
+        return await this.save(async () => replaceJson(this.paths.exit, exit))
       } catch {} // it is tried again
     }
   }
@@ -293,13 +301,13 @@ class Life {
 
   async change(part: Partial<Expectation & Pick<HolderRecord, 'by' | 'forgotten'>>): Promise<void> {
     this.record = { ...this.record, ...part }
-    await writeOwnJson(this.paths.record, this.record)
+    replaceJson(this.paths.record, this.record)
   }
 
   /** Without room for the remark (a full disk) the record goes as a whole: the agent's journal knows of the end. */
   async forget(): Promise<void> {
-    await this.change({ forgotten: true }).catch(() => rmSync(this.paths.record, { force: true }))
-    rmSync(this.paths.exit, { force: true })
+    await this.change({ forgotten: true }).catch(() => removeFile(this.paths.record))
+    removeFile(this.paths.exit)
   }
 }
 

@@ -1,6 +1,5 @@
-import { existsSync, rmSync } from 'node:fs'
-import { takeLock } from '../../shared/platform/file-lock.ts'
-import { machineBootId } from '../../shared/platform/process-identity.ts'
+import { closeSync, constants, existsSync, openSync } from 'node:fs'
+import { flock } from '../../shared/platform/flock.ts'
 import { LogWriter } from '../console/log/writer.ts'
 import type { RunExit } from '../runtime/runtime.ts'
 import { BeginFailure, type ChildDeps, type ChildKind } from './child.ts'
@@ -18,8 +17,9 @@ import {
   TAKEN_OVER,
 } from './holder-files.ts'
 import { closeInherited } from './inherited-files.ts'
-import { readOwnJson, writeOwnJson } from './json-file.ts'
 import type { LogTail } from './log-tail.ts'
+import { readJson, removeFile, replaceJson } from './own-files.ts'
+import { bootId } from './proc.ts'
 
 const LOCK_SECONDS = 15
 
@@ -34,11 +34,11 @@ export async function runHolder(dir: string): Promise<void> {
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, () => undefined)
   closeInherited()
   const paths = holderPaths(dir)
-  const lock = await takeLock(paths.lock, LOCK_SECONDS)
-  if (lock === undefined) return
+  const lock = openSync(paths.lock, constants.O_RDWR | constants.O_CREAT, 0o600)
   try {
-    const file = await readOwnJson<LaunchFile>(paths.launch)
-    const record = await readOwnJson<HolderRecord>(paths.record)
+    if (!(await flock(lock, ['-x', '-w', String(LOCK_SECONDS)]))) return
+    const file = readJson<LaunchFile>(paths.launch)
+    const record = readJson<HolderRecord>(paths.record)
     const isLost = record !== undefined && record.launchId === file?.run.launchId
     const begun = isLost && (await (await childKindOf(record.run)).hasBegun(record, paths, holderClock))
     if (file !== undefined && !begun) {
@@ -48,31 +48,31 @@ export async function runHolder(dir: string): Promise<void> {
       await takeOver(paths, record).catch((error: unknown) => reportFailure(paths, record.launchId, error))
     }
   } finally {
-    await lock.close()
+    closeSync(lock)
   }
 }
 
 async function startRun(paths: HolderPaths, file: LaunchFile): Promise<void> {
   const { run } = file
   try {
-    const before = await readOwnJson<RunExit>(paths.exit)
-    rmSync(paths.record, { force: true })
-    rmSync(paths.exit, { force: true })
+    const before = readJson<RunExit>(paths.exit)
+    removeFile(paths.record)
+    removeFile(paths.exit)
     const { logMb, newEpoch } = run
     const writer = new LogWriter({ dir: paths.log, logMb, newEpoch, written: before?.lastSeq ?? 0 })
     const holder = new Holder(paths, writer, holderClock)
     const { child, record, tail } = await begin(file, { paths, writer, holder })
     await holder.hold(record, child, tail)
   } catch (error) {
-    await reportFailure(paths, run.launchId, error)
-    rmSync(paths.launch, { force: true })
+    reportFailure(paths, run.launchId, error)
+    removeFile(paths.launch)
   }
 }
 
 /** A holder has no terminal and no log of its own: the agent finds the reason in this file. */
-async function reportFailure(paths: HolderPaths, launchId: string, error: unknown): Promise<void> {
+function reportFailure(paths: HolderPaths, launchId: string, error: unknown): void {
   const message = error instanceof Error ? error.message : String(error)
-  await writeOwnJson(paths.failure, {
+  replaceJson(paths.failure, {
     launchId,
     message: error instanceof BeginFailure ? message : `The holder failed: ${message}`,
   })
@@ -104,9 +104,9 @@ async function tailOf({ console }: HeldRun, deps: ChildDeps): Promise<LogTail | 
 }
 
 async function takeOver(paths: HolderPaths, record: HolderRecord): Promise<void> {
-  rmSync(paths.launch, { force: true })
+  removeFile(paths.launch)
   const writer = new LogWriter({ dir: paths.log, logMb: record.run.logMb, newEpoch: record.run.newEpoch })
-  if (record.bootId !== (await machineBootId())) {
+  if (record.bootId !== bootId()) {
     // The machine was restarted: nothing of the run is left, and its process numbers belong to others now.
     const at = holderClock.nowMs()
     const { launchId, kind } = record
@@ -120,7 +120,7 @@ async function takeOver(paths: HolderPaths, record: HolderRecord): Promise<void>
       lastSeq: writer.last,
     }
     const exit: RunExit = { launchId, kind, ordered, ...end, uptimeMs: Math.max(0, at - record.startedAtMs) }
-    await writeOwnJson(paths.exit, exit)
+    replaceJson(paths.exit, exit)
     writer.close()
     return
   }

@@ -4,20 +4,29 @@ import { enforcedMemoryMb } from './memory-limit.ts'
 import { processMemory } from './proc.ts'
 import { type RunScope, runPids } from './run-processes.ts'
 
-const EVERY_MS = 5000
+/** How often is looked at a run that is near its limit; each look goes over the processes of the machine. */
+const NEAR_MS = 5000
+/** And at one that uses so much of it at most. */
+const FURTHER: readonly { readonly share: number; readonly everyMs: number }[] = [
+  { share: 0.25, everyMs: 30_000 },
+  { share: 0.5, everyMs: 15_000 },
+]
 const MIB = 1024 * 1024
 const TMPFS = 0x01021994
 
-/** Resolves when the run uses more memory than it may, measured every 5 s; never when `signal` aborts first. */
+/** Resolves when the run uses more memory than it may, measured every 5 s near the limit; never when `signal` aborts first. */
 export async function watchMemory(
   scope: RunScope,
   memoryMb: number,
   at: { clock: Clock; signal: AbortSignal },
 ): Promise<void> {
   const limit = enforcedMemoryMb(memoryMb) * MIB
-  while (!at.signal.aborted) {
-    await at.clock.sleep(EVERY_MS, at.signal)
-    if (usedMemory(scope) > limit && !at.signal.aborted) return
+  for (let pauseMs = NEAR_MS; !at.signal.aborted; ) {
+    await at.clock.sleep(pauseMs, at.signal)
+    if (at.signal.aborted) break
+    const used = usedMemory(scope)
+    if (used > limit) return
+    pauseMs = FURTHER.find(({ share }) => used <= limit * share)?.everyMs ?? NEAR_MS
   }
   await new Promise<never>(() => undefined)
 }

@@ -69,10 +69,10 @@ export function uidOf(pid: number): number | undefined {
   return line?.[1] === undefined ? undefined : Number(line[1])
 }
 
-/** Whether a process was started with this variable; not readable means no. */
-export function hasVariable(pid: number, name: string, value: string): boolean {
-  const text = readProc(`/proc/${pid}/environ`)
-  return text?.split('\0').includes(`${name}=${value}`) ?? false
+/** The values of a variable that a process was started with, of which a program can give it several; not readable means none. */
+export function valuesOfVariable(pid: number, name: string): string[] {
+  const variables = readProc(`/proc/${pid}/environ`)?.split('\0') ?? []
+  return variables.filter((one) => one.startsWith(`${name}=`)).map((one) => one.slice(name.length + 1))
 }
 
 /** A process's arguments, with NUL between them; empty when it is gone. */
@@ -95,6 +95,11 @@ export function programOf(pid: number): string | undefined {
   } catch {
     return undefined // gone, or another user's: both mean that it is not known
   }
+}
+
+/** Changes with every boot of the machine. */
+export function bootId(): string {
+  return readProc('/proc/sys/kernel/random/boot_id')?.trim() ?? 'unknown' // then a reboot looks like a lost process, which is handled as well
 }
 
 function readProc(path: string): string | undefined {

@@ -1,10 +1,8 @@
 import type { Clock } from '../../shared/kernel/time.ts'
 import { cgroupPids, killCgroup } from './cgroup.ts'
 import type { HolderRecord, Isolation } from './holder-files.ts'
-import { allPids, hasVariable, isAlive, processFacts, uidOf } from './proc.ts'
-
-/** A variable in the environment of every process of a run; by it they are found where there is neither group nor user. */
-export const RUN_VARIABLE = 'PANEL_LAUNCH_ID'
+import { MachineProcesses } from './machine-processes.ts'
+import { isAlive, processFacts } from './proc.ts'
 
 /** What distinguishes a run's processes from all others. `pid` is the child, the leader of its session and group. */
 export interface RunScope {
@@ -18,12 +16,11 @@ export function scopeOf({ launchId, pid, start, run }: HolderRecord): RunScope {
   return { launchId, pid, start, isolation: run.isolation }
 }
 
-/** The processes of a run, also those that left its process group or lost their parent. */
-export function runPids(scope: RunScope): number[] {
+/** The processes of a run, also those that left its process group or lost their parent, out of those of the `machine`. */
+export function runPids(scope: RunScope, machine = new MachineProcesses()): number[] {
   const { cgroup, uid } = scope.isolation
   if (cgroup !== null) return cgroupPids(cgroup)
-  if (uid !== null) return allPids().filter((pid) => uidOf(pid) === uid && processFacts(pid) !== undefined)
-  return markedPids(scope)
+  return uid === null ? machine.ofRun(scope) : machine.ofUser(uid)
 }
 
 /** Whether nothing but the run's own processes can be among {@link runPids}, and none of them can leave. */
@@ -67,22 +64,6 @@ export async function killRun(scope: RunScope, clock: Clock): Promise<number> {
     await clock.sleep(round < 20 ? 5 : 50)
   }
   return ended.size
-}
-
-/** Without group or user: the child's session, its descendants, and whatever carries the run's variable. */
-function markedPids(scope: RunScope): number[] {
-  const found = new Set<number>()
-  const facts = allPids().flatMap((pid) => processFacts(pid) ?? [])
-  for (const one of facts) {
-    const isChild = one.pid === scope.pid && one.start === scope.start
-    if (isChild || hasVariable(one.pid, RUN_VARIABLE, scope.launchId)) found.add(one.pid)
-  }
-  if (found.size === 0) return []
-  for (let size = 0; size !== found.size; ) {
-    size = found.size
-    for (const one of facts) if (found.has(one.ppid)) found.add(one.pid)
-  }
-  return [...found]
 }
 
 /** Sends a signal to a process, or by a negative number to a group; false when there is none. */

@@ -2,7 +2,7 @@ import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { PulledFiles } from '../../shared/protocol/migration.ts'
-import { writeOwnJson } from '../holder/json-file.ts'
+import { writeOwnJson } from '../state/json-file.ts'
 import type { AgentLayout } from '../state/layout.ts'
 
 const END = '.json'

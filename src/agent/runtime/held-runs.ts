@@ -2,9 +2,10 @@ import { mkdir, rm } from 'node:fs/promises'
 import type { LineStream } from '../../shared/protocol/console.ts'
 import { AgentFailure } from '../failure.ts'
 import { type HolderRecord, holderPaths, type LaunchFile } from '../holder/holder-files.ts'
-import { readOwnJson, writeOwnJson } from '../holder/json-file.ts'
+import { readOwnJson, writeOwnJson } from '../state/json-file.ts'
 import { ControlClient } from './control-client.ts'
 import { HolderClient, type HolderClientOptions } from './holder-client.ts'
+import { ProcessTable } from './process-table.ts'
 import { EndedRun, RunHandle } from './run-handle.ts'
 import type { Run, RunExit, RunTable, ServerPlace } from './runtime.ts'
 import { SocketTable } from './sockets.ts'
@@ -13,12 +14,14 @@ import { SocketTable } from './sockets.ts'
 export class HeldRuns implements RunTable {
   readonly #holders: HolderClient
   readonly #sockets: SocketTable
+  readonly #processes: ProcessTable
   readonly #options: HolderClientOptions
 
   constructor(options: HolderClientOptions) {
     this.#options = options
     this.#holders = new HolderClient(options)
     this.#sockets = new SocketTable(options.clock)
+    this.#processes = new ProcessTable(options.clock)
   }
 
   /**
@@ -74,7 +77,8 @@ export class HeldRuns implements RunTable {
       if (found !== undefined) return found
       throw new AgentFailure('INTERNAL', 'The run has left no trace')
     }
-    return new RunHandle(client, record, { clock: this.#options.clock, again, sockets: this.#sockets })
+    const shared = { sockets: this.#sockets, processes: this.#processes }
+    return new RunHandle(client, record, { clock: this.#options.clock, again, ...shared })
   }
 }
 

@@ -9,9 +9,9 @@ import { LogWriter } from '../console/log/writer.ts'
 import { AgentFailure } from '../failure.ts'
 import { childKindOf } from '../holder/child-kinds.ts'
 import { type HolderPaths, type HolderRecord, holderPaths, type LaunchFile } from '../holder/holder-files.ts'
-import { readOwnJson, writeOwnJson } from '../holder/json-file.ts'
-import { TOOL_PATH } from '../holder/process/launcher.ts'
+import { readOwnJson, writeOwnJson } from '../state/json-file.ts'
 import { ControlClient } from './control-client.ts'
+import { HOLDER_ENV, HOLDER_NODE_OPTIONS } from './holder-process.ts'
 import type { RunExit, ServerPlace } from './runtime.ts'
 
 const BEGIN_MS = 45_000
@@ -191,11 +191,11 @@ export class HolderClient {
   private startHolder(state: string): { ended(): boolean } {
     const [program, ...args] = this.options.execArgv
     let over = false
-    const child = spawn(program, [...args, state], {
+    const child = spawn(program, [...HOLDER_NODE_OPTIONS, ...args, state], {
       detached: true,
       stdio: 'ignore',
       cwd: '/',
-      env: { PATH: TOOL_PATH },
+      env: HOLDER_ENV,
     })
     child.once('error', () => {
       over = true // the caller looks, finds no holder, and says so

@@ -4,6 +4,7 @@ import { AgentFailure } from '../failure.ts'
 import type { HeldRun, HolderRecord } from '../holder/holder-files.ts'
 import type { ControlClient } from './control-client.ts'
 import { ContainerNetwork } from './docker/container-network.ts'
+import type { ProcessTable } from './process-table.ts'
 import { resizeRun } from './resize-run.ts'
 import { RunSockets } from './run-sockets.ts'
 import { StatsMeter } from './run-stats.ts'
@@ -20,6 +21,7 @@ export interface RunKeeper {
   /** Connects again after the holder went away, with a new holder where needed, or finds the exit. */
   readonly again: () => Promise<ControlClient | RunExit>
   readonly sockets: SocketTable
+  readonly processes: ProcessTable
 }
 
 /** A run that a holder keeps; a holder that is killed is replaced without the program noticing. */
@@ -42,7 +44,7 @@ export class RunHandle implements Run {
     this.keeper = keeper
     this.held = record.run
     const scope = { launchId, pid, start: record.start, isolation: record.run.isolation }
-    this.meter = new StatsMeter(scope, keeper.clock)
+    this.meter = new StatsMeter(scope, keeper)
     this.sockets = new RunSockets(scope, keeper.sockets)
     const { container } = record.run
     this.network = container?.ownNetwork === true ? new ContainerNetwork(pid, container.published) : undefined

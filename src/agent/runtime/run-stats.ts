@@ -2,6 +2,7 @@ import type { Clock } from '../../shared/kernel/time.ts'
 import { cgroupUsage } from '../holder/cgroup.ts'
 import { diskBytes, type ProcessFacts, processFacts } from '../holder/proc.ts'
 import { type RunScope, runPids } from '../holder/run-processes.ts'
+import type { ProcessTable } from './process-table.ts'
 import type { RunStats } from './runtime.ts'
 
 const MIB = 1024 * 1024
@@ -10,18 +11,20 @@ const MIB = 1024 * 1024
 export class StatsMeter {
   private readonly scope: RunScope
   private readonly clock: Clock
+  private readonly processes: ProcessTable
   private readonly seen = new Map<string, Counters>()
   private last: { cpuSeconds: number; atMs: number } | undefined
 
-  constructor(scope: RunScope, clock: Clock) {
+  constructor(scope: RunScope, at: { readonly clock: Clock; readonly processes: ProcessTable }) {
     this.scope = scope
-    this.clock = clock
+    this.clock = at.clock
+    this.processes = at.processes
   }
 
   /** CPU as cores used since the last call (`null` on the first), memory now, bytes since this meter began to look. */
   measure(): RunStats {
     const { cgroup } = this.scope.isolation
-    const facts = runPids(this.scope).flatMap((pid) => processFacts(pid) ?? [])
+    const facts = runPids(this.scope, this.processes.now()).flatMap((pid) => processFacts(pid) ?? [])
     for (const one of facts) this.count(one)
     const sums = this.sums()
     const usage = cgroup === null ? { cpuSeconds: null, memoryBytes: null } : cgroupUsage(cgroup)

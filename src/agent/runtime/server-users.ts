@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { readOwnJson, writeOwnJson } from '../holder/json-file.ts'
+import { readOwnJson, writeOwnJson } from '../state/json-file.ts'
 
 /** User and group numbers of servers; no account of the system has them. */
 export const FIRST_SERVER_UID = 70_000

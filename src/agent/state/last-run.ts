@@ -2,8 +2,8 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { type HolderRecord, holderPaths } from '../holder/holder-files.ts'
-import { readOwnJson } from '../holder/json-file.ts'
 import { freshFacts, newLaunch, type ServerFacts } from './journal-record.ts'
+import { readOwnJson } from './json-file.ts'
 
 const STOP_MS = 30_000
 

@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { NEVER_MS, registerEventLoopLag } from './event-loop-lag.ts'
 
 /** The daemon's Prometheus metrics, counted where requests come in; the label of a route is its endpoint's id. */
 export interface Metrics {
@@ -15,7 +16,8 @@ export interface Metrics {
 /** A registry of its own, so that two daemons in one process do not share metrics. */
 export function createMetrics(version: string): Metrics {
   const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: NEVER_MS })
+  registerEventLoopLag(registry)
   const registers = [registry]
   new Gauge({ name: 'panel_build_info', help: 'The running version', labelNames: ['version'], registers }).set(
     { version },

@@ -19,7 +19,7 @@ export interface LocalSocket {
  * with a port. The data folder is locked, so that a socket that lies there is a dead one's.
  */
 export async function serveLocally(http: Server, dataDir: string): Promise<LocalSocket> {
-  const folder = await PrivateFolder.make(join(dataDir, 'run'))
+  const folder = PrivateFolder.make(join(dataDir, 'run'))
   // Behind TLS: the folder proves who is who, and plain HTTP is spoken within it.
   const event = http instanceof TlsServer ? 'secureConnection' : 'connection'
   const server = createServer((socket) => http.emit(event, named(socket)))
@@ -32,11 +32,11 @@ export async function serveLocally(http: Server, dataDir: string): Promise<Local
     await chmod(folder.inside(NAME), 0o600)
   } catch (error) {
     server.close()
-    await folder.close()
+    folder.close()
     throw error
   }
   // Node removes the socket, by a path that may lead through the folder's handle.
-  server.once('close', () => void folder.close())
+  server.once('close', () => folder.close())
   return { path: join(folder.path, NAME), close: () => void server.close() }
 }
 

@@ -1,5 +1,4 @@
-import { constants } from 'node:fs'
-import { type FileHandle, lstat, mkdir, open } from 'node:fs/promises'
+import { closeSync, constants, fchmodSync, fstatSync, lstatSync, mkdirSync, openSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { basename, dirname } from 'node:path'
 
@@ -18,49 +17,49 @@ export class ExposedPath extends Error {
  */
 export class PrivateFolder {
   readonly path: string
-  readonly #handle: FileHandle
+  readonly #fd: number
 
-  private constructor(path: string, handle: FileHandle) {
+  private constructor(path: string, fd: number) {
     this.path = path
-    this.#handle = handle
+    this.#fd = fd
   }
 
   /** Makes it where it is missing; one's own that others may enter is closed to them. */
-  static async make(path: string): Promise<PrivateFolder> {
-    await mkdir(path, { recursive: true, mode: 0o700 })
-    return PrivateFolder.#opened(path, async (handle) => {
-      const { uid, mode } = await handle.stat()
-      if (uid === process.getuid?.() && (mode & 0o777) !== 0o700) await handle.chmod(0o700)
+  static make(path: string): PrivateFolder {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+    return PrivateFolder.#opened(path, (fd) => {
+      const { uid, mode } = fstatSync(fd)
+      if (uid === process.getuid?.() && (mode & 0o777) !== 0o700) fchmodSync(fd, 0o700)
     })
   }
 
   /** Refuses one of another user, one that others may enter, and a link to any. */
-  static open(path: string): Promise<PrivateFolder> {
-    return PrivateFolder.#opened(path, async () => {})
+  static open(path: string): PrivateFolder {
+    return PrivateFolder.#opened(path, () => undefined)
   }
 
-  static async #opened(path: string, before: (handle: FileHandle) => Promise<void>): Promise<PrivateFolder> {
-    let handle: FileHandle
+  static #opened(path: string, before: (fd: number) => void): PrivateFolder {
+    let fd: number
     try {
-      handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+      fd = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
     } catch (error) {
       if (codeOf(error) === 'EACCES') throw new ExposedPath(`${path} belongs to another user`)
       if (codeOf(error) !== 'ELOOP' && codeOf(error) !== 'ENOTDIR') throw error
       throw new ExposedPath(`${path} is no folder, or a link to one`)
     }
     try {
-      await before(handle)
-      check(path, await handle.stat())
-      return new PrivateFolder(path, handle)
+      before(fd)
+      check(path, fstatSync(fd))
+      return new PrivateFolder(path, fd)
     } catch (error) {
-      await handle.close()
+      closeSync(fd)
       throw error
     }
   }
 
   /** The path of an entry through the open folder; good while it is open. */
   inside(name: string): string {
-    return `/proc/self/fd/${this.#handle.fd}/${name}`
+    return `/proc/self/fd/${this.#fd}/${name}`
   }
 
   /** Where a server listens: the plain path, which other programs can show, unless it is too long for a socket. */
@@ -70,15 +69,15 @@ export class PrivateFolder {
   }
 
   /** Refuses what is no socket, a socket of another user, and with `strict` one that others may write to. */
-  async checkSocket(name: string, strict: boolean): Promise<void> {
+  checkSocket(name: string, strict: boolean): void {
     const path = `${this.path}/${name}`
-    const facts = await lstat(this.inside(name))
+    const facts = lstatSync(this.inside(name))
     if (!facts.isSocket()) throw new ExposedPath(`${path} is no socket`)
     check(path, strict ? facts : { uid: facts.uid, mode: 0 })
   }
 
-  close(): Promise<void> {
-    return this.#handle.close()
+  close(): void {
+    closeSync(this.#fd)
   }
 }
 
@@ -86,15 +85,14 @@ export class PrivateFolder {
 export async function connectPrivately(path: string, strict = true): Promise<Socket> {
   let folder: PrivateFolder | undefined
   try {
-    folder = await PrivateFolder.open(dirname(path))
-    await folder.checkSocket(basename(path), strict)
+    folder = PrivateFolder.open(dirname(path))
+    folder.checkSocket(basename(path), strict)
     return await connected(folder.inside(basename(path)))
   } catch (error) {
     if (codeOf(error) !== 'ENOENT') throw error
     throw Object.assign(new Error(`nothing listens on ${path}`, { cause: error }), { code: 'ECONNREFUSED' })
   } finally {
-    // Not waited for: the caller has to listen before anything else happens on the socket.
-    void folder?.close()
+    folder?.close()
   }
 }
 

@@ -64,6 +64,8 @@ describe('the routes for machines', () => {
     expect([shown.status, shown.headers.get('content-type')]).toEqual([200, expect.stringContaining('text/plain')])
     expect(text).toMatch(/panel_build_info\{version="[^"]+"\} 1/)
     expect(text).toMatch(/panel_http_requests_total\{endpoint="api_keys.create",status="201"\} [1-9]/)
+    const lags = [...text.matchAll(/^nodejs_eventloop_lag(?:_\w+)?_seconds (\S+)$/gm)]
+    expect(lags.map(([, seconds]) => Number(seconds)).filter((seconds) => seconds >= 0 && seconds < 10)).toHaveLength(8)
     for (const line of text.trimEnd().split('\n'))
       expect(line).toMatch(/^($|# (HELP|TYPE) |[a-zA-Z_:][\w:]*(\{.*\})? \S+$)/)
   })

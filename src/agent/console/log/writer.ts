@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import {
   closeSync,
   constants,
@@ -230,9 +229,23 @@ function thisBoot(): string {
   }
 }
 
-/** An epoch has 26 characters of an alphabet that ids use; the holder loads no package that would make one. */
+/**
+ * An epoch has 26 characters of an alphabet that ids use. The holder loads no package that would make one, and to ask the
+ * kernel by itself spares it Node's whole module of cryptography.
+ */
 function freshEpoch(): string {
-  return [...randomBytes(26)].map((byte) => '0123456789abcdefghjkmnpqrstvwxyz'[byte % 32]).join('')
+  return [...kernelChance(26)].map((byte) => '0123456789abcdefghjkmnpqrstvwxyz'[byte % 32]).join('')
+}
+
+function kernelChance(length: number): Buffer {
+  const bytes = Buffer.alloc(length)
+  const fd = openSync('/dev/urandom', 'r')
+  try {
+    readSync(fd, bytes) // the kernel gives as much as is asked for, up to 256 bytes
+  } finally {
+    closeSync(fd)
+  }
+  return bytes
 }
 
 function writeHead(path: string, epoch: string): void {

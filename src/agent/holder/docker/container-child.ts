@@ -1,4 +1,4 @@
-import { readFileSync, rmSync } from 'node:fs'
+import { unlinkSync } from 'node:fs'
 import { constants } from 'node:os'
 import type { TerminalKey } from '../../../shared/protocol/server-spec.ts'
 import { type ContainerState, containerState, record } from '../../engine/container-state.ts'
@@ -7,8 +7,8 @@ import { Engine, EngineAway, EngineRefusal, isMissing, plainText } from '../../e
 import { cgroupOfProcess, cgroupPids, foldersOf, oomKills, setIoWeight } from '../cgroup.ts'
 import { BeginFailure, type Child, type ChildDeps, type ChildEnd, type ChildKind, KEY_BYTES } from '../child.ts'
 import type { CgroupPlace, ContainerPlace, HeldRun, HolderRecord, LaunchFile } from '../holder-files.ts'
-import { writeOwnJson } from '../json-file.ts'
-import { isAlive, processFacts } from '../proc.ts'
+import { removeFile, replaceJson } from '../own-files.ts'
+import { bootId, isAlive, processFacts } from '../proc.ts'
 import { send } from '../run-processes.ts'
 import { ContainerStreams } from './container-streams.ts'
 
@@ -38,17 +38,17 @@ export const containerKind: ChildKind = {
       await streams.attach()
       const record = freshRecord(file, { id, firstSeq }, deps)
       for (const warning of created.warnings) remark(deps, `The container engine warns: ${warning}`)
-      await writeOwnJson(deps.paths.record, record)
+      replaceJson(deps.paths.record, record)
       await engine.json({ method: 'POST', path: `/containers/${id}/start` })
       const begun = withProcess(record, await containerState(engine, id))
-      await writeOwnJson(deps.paths.record, begun)
+      replaceJson(deps.paths.record, begun)
       weigh(begun)
-      rmSync(deps.paths.launch)
+      unlinkSync(deps.paths.launch)
       await setUpTerminal(engine, begun)
       return { child: new ContainerChild(engine, begun, { streams, deps }), record: begun }
     } catch (error) {
       streams?.abandon()
-      rmSync(deps.paths.record, { force: true })
+      removeFile(deps.paths.record)
       if (id !== undefined) await removeContainer(engine, id).catch(() => undefined) // the first failure is the one to report
       throw error instanceof EngineRefusal
         ? new BeginFailure(`The container could not be started: ${error.message}`)
@@ -62,7 +62,7 @@ export const containerKind: ChildKind = {
     const streams = new ContainerStreams({ engine, id, isTerminal: hasTerminal(record.run), ...deps })
     const state = await stateOf(engine, id, deps)
     const known = state === undefined || record.pid !== 0 ? record : withProcess(record, state)
-    if (known !== record) await writeOwnJson(deps.paths.record, known)
+    if (known !== record) replaceJson(deps.paths.record, known)
     streams.resume(record.firstSeq)
     return new ContainerChild(engine, known, { streams, deps })
   },
@@ -341,7 +341,7 @@ function freshRecord(
     startedAtMs: clock.nowMs(),
     firstSeq,
     run: { ...run, container: { ...placeOf(run), id } },
-    bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim(),
+    bootId: bootId(),
     ordered: false,
     by: null,
     forgotten: false,

@@ -1,10 +1,10 @@
-import { closeSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs'
 import type { Clock } from '../../../shared/kernel/time.ts'
 import { joinCgroup, makeCgroup, removeCgroup } from '../cgroup.ts'
 import { BeginFailure, type ChildEnd } from '../child.ts'
 import type { HolderPaths, HolderRecord, LaunchFile } from '../holder-files.ts'
-import { writeOwnJson } from '../json-file.ts'
-import { processFacts } from '../proc.ts'
+import { removeFile, replaceJson } from '../own-files.ts'
+import { bootId, processFacts } from '../proc.ts'
 import { killRun, scopeOf } from '../run-processes.ts'
 import { childEnded, Wake } from './child-end.ts'
 import { isProgram } from './interrupted-start.ts'
@@ -47,7 +47,7 @@ export async function begin(
     record = await prepare(paths, { file, launched, handshake, ...at })
     sendGo(launched.word, file.env)
     await becomeProgram(paths, { record, launched, handshake, wake })
-    rmSync(paths.launch)
+    unlinkSync(paths.launch)
     launched.word.destroy()
     return { record, wake }
   } catch (error) {
@@ -56,7 +56,7 @@ export async function begin(
     launched.launcher.kill('SIGKILL')
     // A child that was merely slow has the word and would become a program that nobody knows of.
     if (record !== undefined) await killRun(scopeOf(record), at.clock)
-    rmSync(paths.record, { force: true })
+    removeFile(paths.record)
     if (cgroup !== null) removeCgroup(cgroup)
     throw error
   }
@@ -107,13 +107,13 @@ async function prepare(paths: HolderPaths, of: Preparing): Promise<HolderRecord>
     startedAtMs: of.clock.nowMs(),
     firstSeq: of.firstSeq,
     run: of.file.run,
-    bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim(),
+    bootId: bootId(),
     ...(of.terminal === undefined ? {} : { terminal: of.terminal.path }),
     ordered: false,
     by: null,
     forgotten: false,
   }
-  await writeOwnJson(paths.record, record)
+  replaceJson(paths.record, record)
   return record
 }
 

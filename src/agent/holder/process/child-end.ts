@@ -1,6 +1,5 @@
 import { constants, openSync, readFileSync, statSync } from 'node:fs'
 import { Socket } from 'node:net'
-import { constants as systemConstants } from 'node:os'
 import type { Clock } from '../../../shared/kernel/time.ts'
 import type { ChildEnd } from '../child.ts'
 import type { HolderPaths, HolderRecord } from '../holder-files.ts'
@@ -30,7 +29,8 @@ export async function childEnded(record: HolderRecord, paths: HolderPaths, wake:
   }
   const code = readCode(paths.code)
   if (code === undefined) return { code: null, signal: null, atMs: wake.clock.nowMs() }
-  return { ...meaningOf(code, readDiagnosis(paths.diagnosis)), atMs: statSync(paths.code).mtimeMs }
+  const { signals } = (await import('node:os')).constants // loaded when it is needed: once in the life of a holder
+  return { ...meaningOf(code, readDiagnosis(paths.diagnosis), signals), atMs: statSync(paths.code).mtimeMs }
 }
 
 /** Wakes when the launcher ends, also for a holder whose child it is not. Call the result when nobody waits any more. */
@@ -82,8 +82,12 @@ export class Wake {
  * something on its own stderr only for the signal; it is silent for SIGINT, SIGPIPE and in some shells SIGTERM, and for
  * those 128 + n is taken as the signal, which is what programs mean by it.
  */
-function meaningOf(code: number, diagnosis: string): { code: number | null; signal: string | null } {
-  const signal = Object.entries(systemConstants.signals).find(([, number]) => number === code - 128)?.[0]
+function meaningOf(
+  code: number,
+  diagnosis: string,
+  signals: Readonly<Record<string, number>>,
+): { code: number | null; signal: string | null } {
+  const signal = Object.entries(signals).find(([, number]) => number === code - 128)?.[0]
   const silent = signal === 'SIGINT' || signal === 'SIGPIPE' || signal === 'SIGTERM'
   if (signal === undefined || (diagnosis === '' && !silent)) return { code, signal: null }
   return { code: null, signal }

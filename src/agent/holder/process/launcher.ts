@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { chownSync, closeSync, constants, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, closeSync, constants, mkdirSync, openSync, writeFileSync } from 'node:fs'
 import { Duplex } from 'node:stream'
 import type { HolderPaths, LaunchFile } from '../holder-files.ts'
+import { removeFolder } from '../own-files.ts'
 
 /** The tools of the chain are looked up here and nowhere else. */
 export const TOOL_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
@@ -90,7 +91,7 @@ exec "$@" 3>&-
  * what the launcher will say: blanks that it writes over, and that are passed over by whoever reads them.
  */
 export function makeFifos(paths: HolderPaths, uid: number | null): void {
-  rmSync(paths.io, { recursive: true, force: true })
+  removeFolder(paths.io)
   mkdirSync(paths.io, { recursive: true, mode: 0o700 })
   for (const file of [`${paths.code}.new`, paths.diagnosis]) writeFileSync(file, ' '.repeat(128), { mode: 0o600 })
   const fifos = [paths.stdin, paths.stdout, paths.stderr]

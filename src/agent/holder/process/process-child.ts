@@ -1,9 +1,10 @@
-import { closeSync, rmSync } from 'node:fs'
+import { closeSync } from 'node:fs'
 import type { TerminalKey } from '../../../shared/protocol/server-spec.ts'
 import { limitsMemory, oomKills, removeCgroup } from '../cgroup.ts'
 import { type Child, type ChildDeps, type ChildEnd, type ChildKind, InputFailure, KEY_BYTES } from '../child.ts'
 import type { HeldRun, HolderPaths, HolderRecord, LaunchFile } from '../holder-files.ts'
 import { watchMemory } from '../memory-watchdog.ts'
+import { removeFolder } from '../own-files.ts'
 import { isEnclosed, killRun, livingPids, type RunScope, scopeOf, signalRun } from '../run-processes.ts'
 import { begin } from './begin.ts'
 import { childEnded, Wake } from './child-end.ts'
@@ -147,6 +148,6 @@ class ProcessChild implements Child {
     for (let attempt = 0; cgroup !== null && !removeCgroup(cgroup) && attempt < REMOVE_ATTEMPTS; attempt++) {
       await this.#deps.clock.sleep(REMOVE_PAUSE_MS)
     }
-    rmSync(this.#deps.paths.io, { recursive: true, force: true })
+    removeFolder(this.#deps.paths.io)
   }
 }

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { writeFileAtomic } from '../state/atomic-file.ts'
+import { writeFileAtomic } from './atomic-file.ts'
 
 /**
  * Reads a file that this program wrote as a whole, `undefined` when there is none. Its shape is not checked again: it lies

@@ -1,0 +1,57 @@
+/** How long a stretch is looked at, and how few lines in it make it a quiet one. */
+const STRETCH_MS = 5000
+const QUIET_LINES = 200
+/** So many lines since the last time have left something behind that is worth the work. */
+const WORTH_LINES = 2000
+
+/**
+ * Gives memory back to the machine when the work that needed it is over: once after the start, and after each flood of lines. V8
+ * does so by itself only while something goes on, and most holders do nothing most of the time. There is no timer meanwhile.
+ */
+export class MemoryTidy {
+  #last = 0
+  #tidiedAt = 0
+  #timer: NodeJS.Timeout | undefined
+
+  /** The program has been started. */
+  started(): void {
+    this.#lookLater()
+  }
+
+  /** There are lines up to this number. */
+  written(last: number): void {
+    if (this.#last === 0) this.#tidiedAt = last
+    this.#last = last
+    if (last - this.#tidiedAt >= WORTH_LINES) this.#lookLater()
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+  }
+
+  #lookLater(): void {
+    const before = this.#last
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined
+      if (this.#last - before > QUIET_LINES) return this.#lookLater()
+      this.#tidiedAt = this.#last
+      void tidy().catch(() => undefined) // a Node without an inspector: the holder is somewhat larger
+    }, STRETCH_MS)
+  }
+}
+
+/**
+ * Collects garbage as V8 does when the machine is short of memory, which its inspector can ask for, and forgets what was compiled for a
+ * start: the little that is called again is compiled again.
+ */
+async function tidy(): Promise<void> {
+  const [{ Session }, { setFlagsFromString }] = await Promise.all([import('node:inspector'), import('node:v8')])
+  const session = new Session()
+  session.connect()
+  setFlagsFromString('--stress-flush-code')
+  session.post('HeapProfiler.collectGarbage', () => {
+    setFlagsFromString('--no-stress-flush-code')
+    // Not from within: the answer is given under the lock that the end of a session takes.
+    setImmediate(() => session.disconnect())
+  })
+}
