@@ -127,6 +127,8 @@ export async function startPlacePanel(options: { readonly uncachedTwin?: true } 
     twinUrl,
     file,
     usage,
+    token,
+    credentials: parts.credentials,
     admin,
     nobody,
     db,

@@ -1,9 +1,10 @@
 import type { CompiledQuery, Kysely } from 'kysely'
 import type { Clock, IsoTime } from '../../shared/kernel/time.ts'
 import { type DbHealth, HealthRecord } from './db-health.ts'
+import { KeepingQueries, KeptResults } from './kept-results.ts'
 import type { Schema } from './schema.ts'
 import { Connection } from './sqlite/connection.ts'
-import { queriesOver } from './sqlite/queries.ts'
+import { configOver, queriesOver } from './sqlite/queries.ts'
 import { ReaderPool } from './sqlite/reader-pool.ts'
 import { TableChanges } from './table-changes.ts'
 import { WriteQueue } from './write-queue.ts'
@@ -97,25 +98,29 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     acquire: () => readers.acquire(),
     release: (connection: Connection): void => readers.release(connection),
   }
-  const read = queriesOver(source)
   const changes = await TableChanges.open(file, writer)
   const queue = new WriteQueue({ writer, clock, health, changes })
   const moment = (): number | undefined => {
-    const known = changes.moment()
-    if (known === undefined) queue.settle()
-    return known
+    const now = changes.moment()
+    if (now === undefined) queue.settle()
+    return now
   }
+  const known = {
+    moment,
+    unmoved: (tables: Iterable<string>, since: number): boolean => changes.unmoved(tables, since),
+    onForeign: (listener: () => void) => changes.onForeign(listener),
+  }
+  const results = new KeptResults({ ...known, readBy: (sql) => changes.readBy(sql) })
+  const reading = (note: (sql: string) => void): Queries =>
+    new KeepingQueries(configOver({ ...source, note }), { results, note })
+  const read = reading(() => undefined)
   return {
     file,
     read,
     write: (work) => queue.write(work),
     withFirst: (first, scope) => queue.withFirst(first, scope),
-    changes: {
-      moment,
-      unmoved: (tables, since) => changes.unmoved(tables, since),
-      onForeign: (to) => changes.onForeign(to),
-    },
-    noting: (note) => queriesOver({ ...source, note: (sql) => note(changes.readBy(sql)) }),
+    changes: known,
+    noting: (note) => reading((sql) => note(changes.readBy(sql))),
     health: () => health.now(),
     onHealth: (listener) => health.onChange(listener),
     catchUp: (work) => queue.catchUp(work),
