@@ -225,7 +225,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...roleRoutes(people),
     ...auditLogRoutes(core),
     ...systemErrorRoutes(core),
-    ...settingsRoutes({ ...core, authProviders: () => authProviders(core) }),
+    ...settingsRoutes({ ...core, authProviders }),
     ...ssoRoutes({ ...people, deliveries }),
     ...sshKeyRoutes(core),
     ...passkeyRoutes({ ...people, deliveries }),

@@ -73,6 +73,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete, onSusp
       usage: (serverId: string) => usage.get(serverId),
       templates: new TemplateViews(),
       observed: (row: ServerRow) => unstored.overlay(live.overlay(row)),
+      isStored: ({ id, nodeId }: Pick<ServerRow, 'id' | 'nodeId'>) => !live.isBehind(nodeId) && !unstored.isGiven(id),
     },
   }
   const serverLink = createServerLink({ db, bus, clock, settings, beforeDelete, wake: serverDeps.wake })

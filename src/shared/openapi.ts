@@ -14,6 +14,13 @@ const IDEMPOTENCY_KEY = {
   description: 'Carries the request out at most once within 24 hours; the answer is kept and sent again',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 }
+const IF_NONE_MATCH = {
+  in: 'header',
+  name: 'If-None-Match',
+  required: false,
+  description: 'The ETag of an answer that the client has: 304 without a body while it is the same',
+  schema: { type: 'string' },
+}
 const LAST_EVENT_ID = {
   in: 'header',
   name: 'Last-Event-ID',
@@ -85,6 +92,7 @@ function common(endpoint: Endpoint | StreamEndpoint): Record<string, unknown> {
       })),
       ...queryParameters(endpoint.query),
       ...(keepsAnswer(endpoint) ? [IDEMPOTENCY_KEY] : []),
+      ...(endpoint.kind === 'endpoint' && endpoint.cached ? [IF_NONE_MATCH] : []),
       ...(endpoint.kind === 'stream' ? [LAST_EVENT_ID] : []),
     ],
   }
@@ -126,13 +134,16 @@ function jsonParts(endpoint: Endpoint): Record<string, unknown> {
     },
   }
   const answers = {
-    data: { description: 'Success', content: json(success) },
+    data: { description: 'Success', ...(endpoint.cached ? { headers: ETAG } : {}), content: json(success) },
     file: { description: 'A file', content: { '*/*': { schema: { type: 'string' } } } },
     stream: STREAM,
     redirect: { description: 'Elsewhere', headers: { location: { schema: { type: 'string' } } } },
   }
-  return { ...body, responses: { [endpoint.status]: answers[endpoint.answers], ...failures(endpoint) } }
+  const same = endpoint.cached ? { 304: { description: 'Nothing has changed since that ETag', headers: ETAG } } : {}
+  return { ...body, responses: { [endpoint.status]: answers[endpoint.answers], ...same, ...failures(endpoint) } }
 }
+
+const ETAG = { etag: { description: 'Changes with each change of the answer', schema: { type: 'string' } } }
 
 /** Also of a HEAD, and of 206 for a range. */
 const STREAM = {

@@ -72,6 +72,7 @@ export async function openAccountsPanel(options: AccountsPanelOptions = {}): Pro
     usage: () => undefined,
     templates: new TemplateViews(),
     observed: (row: ServerRow) => row,
+    isStored: () => true,
   }
   const { url, file, parts, logged, close } = await startRoutes({
     mailer,

@@ -3,7 +3,9 @@ import type { Audit } from '../../src/daemon/access/audit.ts'
 import type { Bus } from '../../src/daemon/core/bus.ts'
 import type { Settings } from '../../src/daemon/core/settings.ts'
 import type { Db } from '../../src/daemon/db/db.ts'
+import type { LiveCredentials } from '../../src/daemon/features/accounts/auth/credentials.ts'
 import { authRoutes } from '../../src/daemon/features/accounts/auth/routes.ts'
+import { roleRoutes } from '../../src/daemon/features/accounts/users/role-routes.ts'
 import { userRoutes } from '../../src/daemon/features/accounts/users/routes.ts'
 import { templateRoutes } from '../../src/daemon/features/catalog/templates/routes.ts'
 import { locationRoutes } from '../../src/daemon/features/fleet/locations/routes.ts'
@@ -17,6 +19,8 @@ import { serverRoutes } from '../../src/daemon/features/servers/servers/routes.t
 import type { ServerRow } from '../../src/daemon/features/servers/servers/rows.ts'
 import { TemplateViews } from '../../src/daemon/features/servers/servers/template-views.ts'
 import { UnstoredOrders } from '../../src/daemon/features/servers/servers/unstored-orders.ts'
+import type { CurrentUsage } from '../../src/daemon/features/servers/servers/usage.ts'
+import { accessRoutes } from '../../src/daemon/features/servers/sharing/routes.ts'
 import type { Mailer } from '../../src/daemon/features/signals/mail/mailer.ts'
 import { completeSetup } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
@@ -37,7 +41,15 @@ const noMailer: Mailer = {
 /** The daemon's routes over a real database and real HTTP, without agents: the test says which nodes are connected. */
 export interface PlacePanel {
   readonly url: string
-  /** Signed in as the first administrator. */
+  /** Where the same routes answer without a cache. */
+  readonly twinUrl: string
+  /** The file of the database. */
+  readonly file: string
+  /** The usage that agents have reported, by server. */
+  readonly usage: Map<string, CurrentUsage>
+  readonly token: string
+  readonly credentials: LiveCredentials
+  /** Signed in as the first administrator, by the token. */
   readonly admin: Client
   /** Signed in as nobody. */
   readonly nobody: Client
@@ -55,19 +67,22 @@ export interface PlacePanel {
 }
 
 /** Starts one on a free port of the loopback. */
-export async function startPlacePanel(): Promise<PlacePanel> {
+export async function startPlacePanel(options: { readonly uncachedTwin?: true } = {}): Promise<PlacePanel> {
+  const usage = new Map<string, CurrentUsage>()
   const online = new Set<string>()
   const health = new Map<string, HealthReport>()
   const isOnline = (nodeId: string): boolean => online.has(nodeId)
   const ask = (): Promise<never> => Promise.reject(new Error('no agent is asked here'))
   const facts = {
     isOnline,
-    usage: () => undefined,
+    usage: (serverId: string) => usage.get(serverId),
     templates: new TemplateViews(),
     observed: (row: ServerRow) => row,
+    isStored: () => true,
   }
   let keys: NodeKeys | undefined
-  const { url, parts, close } = await startRoutes({
+  const { url, twinUrl, file, parts, close } = await startRoutes({
+    ...options,
     mailer: noMailer,
     credentialKey: undefined,
     behindProxy: false,
@@ -79,6 +94,8 @@ export async function startPlacePanel(): Promise<PlacePanel> {
       return [
         ...authRoutes({ ...core, usedNow: (keyId) => core.http.limits.usedNow(keyId) }),
         ...userRoutes(core),
+        ...roleRoutes(core),
+        ...accessRoutes({ ...core, isOnline, facts }),
         ...auditLogRoutes(core),
         ...locationRoutes({ ...core, isOnline }),
         ...templateRoutes(core),
@@ -105,7 +122,26 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     },
   })
   const admin = createClient({ baseUrl: url, fetch, token })
-  return { url, admin, nobody, db, bus, audit, settings, clock, keys, online, health, advance: clock.advance, close }
+  return {
+    url,
+    twinUrl,
+    file,
+    usage,
+    token,
+    credentials: parts.credentials,
+    admin,
+    nobody,
+    db,
+    bus,
+    audit,
+    settings,
+    clock,
+    keys,
+    online,
+    health,
+    advance: clock.advance,
+    close,
+  }
 }
 
 /** The refusal that the call ends with: its code, refused fields, and meta; fails when the call succeeds. */

@@ -40,6 +40,8 @@ export interface RoutesPanelOptions {
   readonly publicUrl?: string
   /** Those on this machine say for whom they call. */
   readonly behindProxy: boolean
+  /** Serves the same routes a second time, without a cache of answers. */
+  readonly uncachedTwin?: true
   /** The routes that it has. */
   readonly routes: (parts: RouteParts) => readonly Route[]
 }
@@ -69,19 +71,27 @@ export async function startRoutes(options: RoutesPanelOptions) {
     maxConnections: 10_000,
   })
   const parts = { ...made.parts, http }
-  for (const route of options.routes(parts)) addRoute(http, route)
-  await http.app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = http.app.server.address() as AddressInfo // it listens on a port
-  url = `http://127.0.0.1:${port}`
+  const routes = options.routes(parts)
+  url = await serve(http, routes)
+  const twin = options.uncachedTwin === true ? await createHttpServer({ ...http.deps, cacheBytes: 0 }) : undefined
+  const twinUrl = twin === undefined ? '' : await serve(twin, routes)
   const close = async (): Promise<void> => {
     stopping.abort()
+    await twin?.app.close()
     await http.app.close()
     await deliveries.close()
     await credentials.close()
     await db.close()
     await rm(folder, { recursive: true })
   }
-  return { url, file, parts, log, logged: made.logged, close }
+  return { url, twinUrl, file, parts, log, logged: made.logged, close }
+}
+
+async function serve(http: HttpServer, routes: readonly Route[]): Promise<string> {
+  for (const route of routes) addRoute(http, route)
+  await http.app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = http.app.server.address() as AddressInfo // it listens on a port
+  return `http://127.0.0.1:${port}`
 }
 
 async function makeParts(

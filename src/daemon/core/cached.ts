@@ -11,18 +11,26 @@ const KEPT = 256
 export function cached<A, O>(
   build: (q: Queries, asked: A) => { compile(): CompiledQuery<O> },
 ): (q: Queries, asked: A) => Promise<O[]> {
+  const query = compiled(build)
+  return async (q, asked) => (await q.executeQuery(query(asked))).rows
+}
+
+/** The same without running it. */
+export function compiled<A, O>(
+  build: (q: Queries, asked: A) => { compile(): CompiledQuery<O> },
+): (asked: A) => CompiledQuery<O> {
   const never = async (): Promise<never> => {
     throw new Error('this instance only makes SQL')
   }
   const builder = queriesOver({ acquire: never, release: () => undefined })
   const known = new Map<string, CompiledQuery<O>>()
-  return async (q, asked) => {
+  return (asked) => {
     const key = JSON.stringify(asked)
     const query = known.get(key) ?? build(builder, asked).compile()
     known.delete(key) // and back at the end: the first of the map is the one unused for longest
     known.set(key, query)
     const [oldest] = known.keys()
     if (known.size > KEPT && oldest !== undefined) known.delete(oldest)
-    return (await q.executeQuery(query)).rows
+    return query
   }
 }

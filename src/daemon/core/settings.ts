@@ -166,6 +166,11 @@ export interface Settings {
   fixed(key: SettingKey): FixedSetting | undefined
 }
 
+/** The same settings, each looked at through `live` ({@link Settings.get} of a cached answer). */
+export function settingsThrough(settings: Settings, live: <T>(look: () => T) => T): Settings {
+  return { ...settings, get: (key) => live(() => settings.get(key)) }
+}
+
 /** Reads all settings. `fixed` are values that file or environment decide: they win over the table. */
 export async function openSettings(db: Db, fixed: Readonly<Record<string, FixedSetting>> = {}): Promise<Settings> {
   const rows = await db.read.selectFrom('setting').selectAll().execute()

@@ -1,10 +1,12 @@
 import type { CompiledQuery, Kysely } from 'kysely'
 import type { Clock, IsoTime } from '../../shared/kernel/time.ts'
 import { type DbHealth, HealthRecord } from './db-health.ts'
+import { KeepingQueries, KeptResults } from './kept-results.ts'
 import type { Schema } from './schema.ts'
 import { Connection } from './sqlite/connection.ts'
-import { queriesOver } from './sqlite/queries.ts'
+import { configOver, queriesOver } from './sqlite/queries.ts'
 import { ReaderPool } from './sqlite/reader-pool.ts'
+import { TableChanges } from './table-changes.ts'
 import { WriteQueue } from './write-queue.ts'
 
 /** Where queries go: the readers outside a transaction, the writer inside one. */
@@ -61,10 +63,17 @@ export interface Db {
    * when rows were stamped, and has been set back.
    */
   takeLatestNow(): IsoTime | undefined
+  /** When tables have changed: what was read is as it would be read again while its tables have not. */
+  readonly changes: Changes
+  /** Reads as {@link Db.read} does, and calls `note` with the tables of each query; a query that reads more than tables fails. */
+  noting(note: (tables: readonly string[]) => void): Queries
   /** A consistent copy of the whole database in a new file. */
   copyTo(file: string): Promise<void>
   close(): Promise<void>
 }
+
+/** What is known of changes of tables, by whatever program. */
+export type Changes = Pick<TableChanges, 'moment' | 'unmoved' | 'onForeign'>
 
 /**
  * A query by one id whose SQL is made once: for a wide join the making costs more than the reading. The query must contain
@@ -95,13 +104,33 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     'PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY',
   )
   const readers = await ReaderPool.open(file, (error) => health.readFailed(error))
-  const read = queriesOver({ acquire: () => readers.acquire(), release: (connection) => readers.release(connection) })
-  const queue = new WriteQueue(writer, clock, health)
+  const source = {
+    acquire: () => readers.acquire(),
+    release: (connection: Connection): void => readers.release(connection),
+  }
+  const changes = await TableChanges.open(file, writer)
+  const queue = new WriteQueue({ writer, clock, health, changes })
+  const moment = (): number | undefined => {
+    const now = changes.moment()
+    if (now === undefined) queue.settle()
+    return now
+  }
+  const known = {
+    moment,
+    unmoved: (tables: Iterable<string>, since: number): boolean => changes.unmoved(tables, since),
+    onForeign: (listener: () => void) => changes.onForeign(listener),
+  }
+  const results = new KeptResults({ ...known, readBy: (sql) => changes.readBy(sql) })
+  const reading = (note: (sql: string) => void): Queries =>
+    new KeepingQueries(configOver({ ...source, note }), { results, note })
+  const read = reading(() => undefined)
   return {
     file,
     read,
     write: (work) => queue.write(work),
     withFirst: (first, scope) => queue.withFirst(first, scope),
+    changes: known,
+    noting: (note) => reading((sql) => note(changes.readBy(sql))),
     health: () => health.now(),
     onHealth: (listener) => health.onChange(listener),
     catchUp: (work) => queue.catchUp(work),
@@ -110,6 +139,7 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     close: async () => {
       await queue.end()
       await readers.close()
+      changes.close()
       // On a full disk the log cannot be brought into the file; it stays beside it and is read at the next start.
       await writer.exec('PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE)').catch(() => undefined)
       await writer.close()

@@ -1,17 +1,18 @@
 import { type SelectQueryBuilder, sql } from 'kysely'
 import { TOTAL_CAP } from '../../shared/kernel/page.ts'
 import type { Queries } from './db.ts'
+import { keptRows } from './kept-results.ts'
 
 /**
- * How many rows a query matches, counted up to one more than a list reports (shared/page.ts): a list of millions costs no more
+ * How many rows a query matches, counted once as long as its tables do not change, up to one more than a list reports (shared/page.ts): a list of millions costs no more
  * than one of ten thousand. Columns and order of the query do not matter.
  */
 export async function countRows<DB, TB extends keyof DB, O>(
   q: Queries,
   matching: SelectQueryBuilder<DB, TB, O>,
 ): Promise<number> {
-  const { total } = await countQuery(q, matching).executeTakeFirstOrThrow()
-  return Number(total)
+  const [count] = await keptRows(q, countQuery(q, matching))
+  return Number(count?.total)
 }
 
 /**

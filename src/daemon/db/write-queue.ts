@@ -5,6 +5,7 @@ import type { HealthRecord } from './db-health.ts'
 import { type Connection, stopping } from './sqlite/connection.ts'
 import { leaseOf } from './sqlite/lease.ts'
 import { queriesOver } from './sqlite/queries.ts'
+import type { TableChanges } from './table-changes.ts'
 
 const GROUP = 64
 const DEADLINE_MS = 10_000
@@ -48,6 +49,7 @@ export class WriteQueue {
   readonly #writer: Connection
   readonly #clock: Clock
   readonly #health: HealthRecord
+  readonly #changes: TableChanges
   readonly #catchUps: ((tx: Tx) => Promise<void>)[] = []
   readonly #jobs: Job[] = []
   readonly #inside = new AsyncLocalStorage<true>()
@@ -58,10 +60,11 @@ export class WriteQueue {
   #draining: Promise<void> | undefined
   #ended = false
 
-  constructor(writer: Connection, clock: Clock, health: HealthRecord) {
-    this.#writer = writer
-    this.#clock = clock
-    this.#health = health
+  constructor(on: { writer: Connection; clock: Clock; health: HealthRecord; changes: TableChanges }) {
+    this.#writer = on.writer
+    this.#clock = on.clock
+    this.#health = on.health
+    this.#changes = on.changes
   }
 
   catchUp(work: (tx: Tx) => Promise<void>): void {
@@ -115,6 +118,11 @@ export class WriteQueue {
     await this.#draining
   }
 
+  /** Counts what others have committed, unless what runs now is going to. */
+  settle(): void {
+    if (this.#draining === undefined && !this.#ended) void this.alone(() => this.#settled())
+  }
+
   takeLatest(): IsoTime | undefined {
     const latest = this.#latest
     this.#latest = undefined
@@ -134,9 +142,20 @@ export class WriteQueue {
 
   async #drain(): Promise<void> {
     await Promise.resolve() // so that calls of the same turn share a commit
-    while (this.#jobs.length > 0) await this.#group([...this.#resuming(), ...this.#jobs.splice(0, GROUP)])
+    while (this.#jobs.length > 0) {
+      await this.#group([...this.#resuming(), ...this.#jobs.splice(0, GROUP)])
+      await this.#settled()
+    }
     this.#inside.disable() // while a storage is in use, Node runs hooks of its own at every promise of the daemon
     this.#draining = undefined
+  }
+
+  async #settled(): Promise<void> {
+    try {
+      await this.#changes.settle()
+    } catch {
+      // Of a database that cannot be read; until it can, nothing counts as unmoved.
+    }
   }
 
   /** While nothing could be written: what the next transaction begins with, which is also the proof that it is stored. */
@@ -159,7 +178,9 @@ export class WriteQueue {
     const stamp = now(this.#clock)
     if (this.#latest === undefined || stamp > this.#latest) this.#latest = stamp
     try {
+      this.#changes.begin()
       await this.#writer.run('BEGIN IMMEDIATE')
+      this.#changes.begun()
     } catch (error) {
       for (const job of jobs) job.settle(error)
       return
@@ -185,10 +206,12 @@ export class WriteQueue {
       await this.#writeCollected(done, last)
       await this.#writer.run('COMMIT')
     } catch (error) {
+      this.#changes.committed() // nobody knows
       await this.#writer.run('ROLLBACK').catch(() => undefined) // a failed commit may have rolled back by itself
       for (const job of done) job.settle(error)
       return
     }
+    this.#changes.committed()
     for (const hook of last) hook()
     for (const job of done) {
       for (const hook of job.hooks) hook()

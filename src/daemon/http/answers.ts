@@ -6,25 +6,19 @@ import { pagination } from '../../shared/kernel/page.ts'
 import { compileJson } from './answer-json.ts'
 import type { SentAnswer } from './idempotency.ts'
 import { JsonBytes } from './json-bytes.ts'
-import type { Context, Route } from './route.ts'
 
 /** Answers are put together in one place, each in one go. */
 const out = new JsonBytes()
 
-/** Runs a route's handler and makes the envelope of its data, in which only what the contract names goes out. */
-export function answering({
-  endpoint,
-  handle,
-}: Route): (input: unknown, context: Context) => Promise<Omit<SentAnswer, 'cookies'>> {
-  const { response, status } = endpoint
-  const write = compileJson(response)
-  return async (input, context) => {
-    const result: unknown = await handle(input as never, context) // parsed by this very endpoint's schemas
-    if (!endpoint.paged) return { status, payload: envelope(endpoint, () => write(result, out), '') }
+/** Makes the envelope of what the handlers of an endpoint return, in which only what the contract names goes out. */
+export function enveloping(endpoint: Endpoint): (result: unknown, input: unknown) => Buffer {
+  const write = compileJson(endpoint.response)
+  return (result, input) => {
+    if (!endpoint.paged) return envelope(endpoint, () => write(result, out), '')
     const { items, total } = result as { items: readonly unknown[]; total: number } // Answer<E> of a paged endpoint
     const { query } = input as { query: { page: number; limit: number } } // a paged endpoint has pageQuery
     const page = `,"pagination":${JSON.stringify(pagination(query, total))}`
-    return { status, payload: envelope(endpoint, () => write(items, out), page) }
+    return envelope(endpoint, () => write(items, out), page)
   }
 }
 

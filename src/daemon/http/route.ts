@@ -2,7 +2,9 @@ import type { Answer, CodeOf, Endpoint, Input, StreamEndpoint } from '../../shar
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Caller, Origin } from '../access/caller.ts'
 import type { Principal } from '../access/operation.ts'
+import type { Holder } from '../access/permit.ts'
 import type { Log } from '../core/log.ts'
+import type { Reading } from './answer-cache.ts'
 import type { SseConnection } from './sse.ts'
 
 /** What a handler gets beside its input. */
@@ -56,8 +58,28 @@ export interface StreamKind {
   readonly maxUnsentBytes: number | null
 }
 
+/** What a handler of a cached answer gets beside its input: nothing else may make a difference to the answer. */
+export interface CachedContext<E extends Endpoint = Endpoint> extends Reading {
+  /** Who asks, without the credential by which they do; `undefined` at public endpoints. */
+  readonly holder: Holder | undefined
+  /** Fails with a code that this endpoint declares; another code does not compile. */
+  fail(code: CodeOf<E>, message: string, meta?: Record<string, unknown>): never
+}
+
+/** The work of an endpoint whose answers are cached: it takes all that changes from its context. */
+export type CachedHandler<E extends Endpoint> = (input: Input<E>, context: CachedContext<E>) => Promise<Answer<E>>
+
+/** An endpoint whose answers are cached, with its handler. */
+export interface CachedRoute {
+  readonly endpoint: Endpoint
+  readonly handleCached: CachedHandler<Endpoint>
+}
+
 /** An endpoint with its handler. */
-export interface Route {
+export type Route = PlainRoute | CachedRoute
+
+/** An endpoint whose handler answers each request anew. */
+export interface PlainRoute {
   readonly endpoint: Endpoint
   readonly handle: Handler<Endpoint>
   /** Makes a body that is written in another format into one of the contract, before it is parsed; throws a PanelError. */
@@ -71,8 +93,19 @@ export interface StreamRoute {
 }
 
 /** Binds a handler to its endpoint; input, answer and codes are checked against the contract by the compiler. */
-export function route<E extends Endpoint>(endpoint: E, handle: Handler<NoInfer<E>>): Route {
+export function route<E extends Endpoint>(endpoint: E, handle: Handler<NoInfer<E>>): PlainRoute {
   return { endpoint, handle: handle as never } // http.ts calls it only with input that this endpoint's schemas parsed
+}
+
+/** Binds a handler to an endpoint whose answers are cached. */
+export function cachedRoute<E extends Endpoint>(endpoint: E, handle: CachedHandler<NoInfer<E>>): CachedRoute {
+  return { endpoint, handleCached: handle as never } // as above
+}
+
+/** The holder of a cached answer's rights, at every endpoint that is not public. */
+export function holderOf({ holder }: Pick<CachedContext, 'holder'>): Holder {
+  if (holder === undefined) throw new PanelError('UNAUTHENTICATED', 'Sign in first')
+  return holder
 }
 
 /** Binds a handler to its stream. */

@@ -33,7 +33,8 @@ import type { Metrics } from '../core/metrics.ts'
 import type { Settings } from '../core/settings.ts'
 import type { SystemErrors } from '../core/system-errors.ts'
 import type { Db } from '../db/db.ts'
-import { answering, send, sendRaw } from './answers.ts'
+import { AnswerCache, rightsKey } from './answer-cache.ts'
+import { enveloping, send, sendRaw } from './answers.ts'
 import { byteStream, dropRest } from './byte-stream.ts'
 import { createCallers } from './callers.ts'
 import { limitConnections } from './connection-limits.ts'
@@ -45,8 +46,8 @@ import { createHostCheck } from './hosts.ts'
 import type { Idempotency, SentAnswer } from './idempotency.ts'
 import { type Counted, createRateLimits, type RateLimits } from './rate-limits.ts'
 import { requestIds } from './request-ids.ts'
-import type { Context, Route } from './route.ts'
-import { sendStream } from './stream-answer.ts'
+import type { CachedContext, CachedRoute, Context, PlainRoute, Route } from './route.ts'
+import { isKnownTo, sendStream } from './stream-answer.ts'
 import { createTransferRights } from './transfer-rights.ts'
 import { endUnusedConnections } from './unused-connections.ts'
 import { withUpload } from './upload.ts'
@@ -73,7 +74,12 @@ export interface HttpDeps {
   readonly allowedHosts: readonly string[]
   /** Connections over TCP at the same time. */
   readonly maxConnections: number
+  /** How many bytes of answers are cached ({@link CACHE_BYTES}); 0: none. */
+  readonly cacheBytes?: number
 }
+
+/** As much as some hundred lists, or some thousand single servers. */
+const CACHE_BYTES = 16 * 1024 * 1024
 
 /** TLS 1.2 with forward secrecy and authenticated encryption, or 1.3. */
 const TLS = {
@@ -96,7 +102,10 @@ const TLS = {
 export interface HttpServer {
   readonly app: FastifyInstance
   readonly deps: HttpDeps
-  /** Address limit, caller, key limit, permission: in that order, before the body. */
+  /** Address limit, caller, key limit, in that order. */
+  identify(endpoint: Endpoint, request: FastifyRequest, reply: FastifyReply): Promise<Caller | undefined>
+  readonly answers: AnswerCache
+  /** The same, and the permission: before the body. */
   admit(endpoint: Endpoint | StreamEndpoint): (request: FastifyRequest, reply: FastifyReply) => Promise<void>
   context(endpoint: Endpoint | StreamEndpoint, request: FastifyRequest, reply: FastifyReply): Context
   /** The cookies that the handler of this request has set so far. */
@@ -181,18 +190,34 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
     }
     return sendError(reply, failure, request.id)
   })
+  const identify = async (
+    endpoint: Endpoint | StreamEndpoint,
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): Promise<Caller | undefined> => {
+    const caller = await callers.identify(endpoint, request, reply)
+    known.set(request, caller)
+    return caller
+  }
+  const refuseWhenStopping = (): void => {
+    if (deps.stopping.aborted) throw new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment')
+  }
   return {
     app,
     deps,
     limits,
+    answers: new AnswerCache({ db: deps.db, clock: deps.clock, most: deps.cacheBytes ?? CACHE_BYTES }),
+    identify: (...of) => {
+      refuseWhenStopping()
+      return identify(...of)
+    },
     admit: (endpoint) => async (request, reply) => {
-      if (deps.stopping.aborted) throw new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment')
+      refuseWhenStopping()
       if (endpoint.access === 'agent') {
         nodes.set(request, await identifyNode(deps, limits, { endpoint, request, reply }))
         return
       }
-      const caller = await callers.identify(endpoint, request, reply)
-      known.set(request, caller)
+      const caller = await identify(endpoint, request, reply)
       const params = request.params as Record<string, string> // find-my-way gives exactly this
       await permit({ q: deps.db.read, now: now(deps.clock) }, endpoint.access, caller, params)
     },
@@ -209,14 +234,12 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
 export function addRoute(http: HttpServer, route: Route): void {
   const { app, deps } = http
   const { endpoint } = route
-  const served: Served = { ...route, params: z.object(endpoint.params), answer: answering(route) }
   const counter = (status: number): void => deps.metrics.requests.inc({ endpoint: endpoint.id, status: String(status) })
   const definition: RouteOptions = {
     method: endpoint.method,
     url: endpoint.path,
     bodyLimit: endpoint.bodyLimit,
     config: { endpointId: endpoint.id, codes: answerCodes(endpoint) },
-    onRequest: http.admit(endpoint),
     onResponse: (request, reply, done) => {
       counter(reply.statusCode)
       deps.metrics.duration.observe({ endpoint: endpoint.id }, reply.elapsedTime / 1000)
@@ -230,6 +253,26 @@ export function addRoute(http: HttpServer, route: Route): void {
       if (endpoint.accepts === 'stream') void dropRest(request.raw, deps.clock)
       done()
     },
+    ...('handleCached' in route ? { handler: cached(http, route) } : plain(http, route)),
+  }
+  if (endpoint.accepts === 'json') app.route(definition)
+  // In a context of its own, so that no other route takes forms, or bodies as they stand.
+  else
+    app.register(async (child) => {
+      if (endpoint.accepts === 'multipart') await child.register(multipart)
+      else child.removeAllContentTypeParsers()
+      child.addContentTypeParser('*', (_request, _payload, done) => done(null))
+      child.route(definition)
+    })
+}
+
+/** A request passes the limits and the permission before its body is read. */
+function plain(http: HttpServer, route: PlainRoute): Pick<RouteOptions, 'onRequest' | 'handler'> {
+  const { endpoint } = route
+  if (endpoint.cached) throw new Error(`the answers of ${endpoint.id} are cached: bind it by cachedRoute`)
+  const served: Served = { ...route, params: z.object(endpoint.params), envelope: enveloping(endpoint) }
+  return {
+    onRequest: http.admit(endpoint),
     handler: (request, reply) => {
       if (endpoint.accepts !== 'json' || endpoint.answers === 'stream') http.watch(endpoint, request, reply)
       if (endpoint.accepts === 'json') return serve(http, served, { request, reply, body: request.body ?? undefined })
@@ -243,15 +286,35 @@ export function addRoute(http: HttpServer, route: Route): void {
       return withUpload(request, endpoint.bodyLimit, (body) => serve(http, served, { request, reply, body }))
     },
   }
-  if (endpoint.accepts === 'json') app.route(definition)
-  // In a context of its own, so that no other route takes forms, or bodies as they stand.
-  else
-    app.register(async (child) => {
-      if (endpoint.accepts === 'multipart') await child.register(multipart)
-      else child.removeAllContentTypeParsers()
-      child.addContentTypeParser('*', (_request, _payload, done) => done(null))
-      child.route(definition)
-    })
+}
+
+/** The limits count every request; permission, input and answer are as known as the answer is. */
+function cached(http: HttpServer, { endpoint, handleCached }: CachedRoute): RouteOptions['handler'] {
+  if (!endpoint.cached) throw new Error(`the contract of ${endpoint.id} does not say that its answers are cached`)
+  const params = z.object(endpoint.params)
+  const envelope = enveloping(endpoint)
+  const fail: CachedContext['fail'] = (code, message, meta) => {
+    throw new PanelError(code, message, meta === undefined ? {} : { meta })
+  }
+  return async (request, reply) => {
+    const caller = await http.identify(endpoint, request, reply)
+    const key = `${rightsKey(caller)} ${request.url}`
+    const answer =
+      http.answers.find(key) ??
+      (await http.answers.make(key, async (reading) => {
+        await permit(reading.at, endpoint.access, caller, request.params as Record<string, string>) // as in admit
+        const input = {
+          params: parsePart('params', params, request.params),
+          query: isDeclared(endpoint.query) ? parsePart('query', endpoint.query, request.query) : undefined,
+          body: undefined,
+        }
+        const { at, live } = reading
+        return envelope(await handleCached(input as never, { at, live, holder: caller, fail }), input) // as in serve
+      }))
+    reply.header('etag', `"${answer.etag}"`)
+    if (isKnownTo(request, answer.etag)) return reply.status(304).send()
+    return send(reply, { status: endpoint.status, payload: answer.payload })
+  }
 }
 
 declare module 'fastify' {
@@ -270,9 +333,9 @@ function noteUndeclared(request: FastifyRequest, { code }: PanelError): void {
 }
 
 /** A route with what is made of it once. */
-interface Served extends Route {
+interface Served extends PlainRoute {
   readonly params: z.ZodType
-  readonly answer: ReturnType<typeof answering>
+  readonly envelope: ReturnType<typeof enveloping>
 }
 
 /** A request at its route, its body read. */
@@ -297,12 +360,12 @@ async function serve(http: HttpServer, served: Served, asked: Asked): Promise<Fa
   }
   await permitByBody({ q: deps.db.read, now: now(deps.clock) }, endpoint.access, context.caller, input)
   if (endpoint.answers === 'stream') {
-    return sendStream(request, reply, StreamAnswer.parse(await handle(input as never, context))) // as in answering()
+    return sendStream(request, reply, StreamAnswer.parse(await handle(input as never, context))) // as below
   }
-  if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as in answering()
+  if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as below
   const work = async (): Promise<SentAnswer> => {
-    const { status, payload } = await served.answer(input, context)
-    return { status, payload, cookies: http.cookiesOf(request) }
+    const payload = served.envelope(await handle(input as never, context), input) // parsed by this very endpoint's schemas
+    return { status: endpoint.status, payload, cookies: http.cookiesOf(request) }
   }
   const key = request.headers['idempotency-key']
   if (!keepsAnswer(endpoint) || typeof key !== 'string') return send(reply, await work())

@@ -20,7 +20,7 @@ export async function sendStream(
   if (etag !== null && !isMatched(request.headers['if-match'] ?? '*', etag)) {
     throw new PanelError('ETAG_MISMATCH', 'The file has another etag than If-Match names; read it again')
   }
-  if (etag !== null && isMatched(weak(request.headers['if-none-match'] ?? ''), etag)) return reply.status(304).send()
+  if (etag !== null && isKnownTo(request, etag)) return reply.status(304).send()
   const range = rangeOf(request, answer)
   reply
     .header('content-type', contentType)
@@ -33,6 +33,12 @@ export async function sendStream(
   if (request.method === 'HEAD' || length === 0) return reply.send(Readable.from([]))
   const content = await answer.read(range)
   return reply.send(content instanceof Readable ? content : Readable.from(content, { objectMode: false }))
+}
+
+/** Whether whoever asks has the bytes with this etag already. */
+export function isKnownTo({ headers }: Pick<FastifyRequest, 'headers'>, etag: string): boolean {
+  const known = headers['if-none-match']
+  return known !== undefined && isMatched(weak(known), etag)
 }
 
 /** What a write is meant to replace: the file of that etag (`*`: any), or none. Throws a VALIDATION_ERROR for anything else. */

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { defineEndpoint } from '../kernel/contract.ts'
 import { UserId } from '../kernel/ids.ts'
-import { Server, serverQuery } from './servers.ts'
+import { ListedServer, serverQuery } from './servers.ts'
 
 /** A server as the operator's list shows it: with whose it is. */
-export const AdminServer = Server.extend({
+export const AdminServer = ListedServer.extend({
   owner: z.object({ id: UserId, username: z.string(), email: z.string() }).nullable(),
 })
 export type AdminServer = z.infer<typeof AdminServer>
@@ -20,4 +20,5 @@ export const listAdminServers = defineEndpoint({
   query: serverQuery.extend({ owner: z.string().max(200).optional() }),
   response: z.array(AdminServer),
   paged: true,
+  cached: true,
 })

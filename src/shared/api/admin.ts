@@ -60,4 +60,5 @@ export const listAuditLogs = defineEndpoint({
   query: pageQuery(200).extend(auditFilter),
   response: z.array(AuditLog),
   paged: true,
+  cached: true,
 })

@@ -210,6 +210,7 @@ export const listRoles = defineEndpoint({
   query: pageQuery(),
   response: z.array(Role),
   paged: true,
+  cached: true,
 })
 
 export const listAdminRoles = defineEndpoint({

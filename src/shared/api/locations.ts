@@ -32,6 +32,7 @@ export const listLocations = defineEndpoint({
   query: pageQuery().extend({ search: z.string().max(200).optional() }),
   response: z.array(Location),
   paged: true,
+  cached: true,
 })
 
 export const getLocation = defineEndpoint({
@@ -44,6 +45,7 @@ export const getLocation = defineEndpoint({
   params: { locationId: LocationId },
   response: Location.extend({ nodes: z.array(Node) }),
   errors: ['LOCATION_NOT_FOUND'],
+  cached: true,
 })
 
 export const createLocation = defineEndpoint({

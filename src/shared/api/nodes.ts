@@ -77,6 +77,7 @@ export const listNodes = defineEndpoint({
   query: nodeQuery,
   response: z.array(Node),
   paged: true,
+  cached: true,
 })
 
 export const listAdminNodes = defineEndpoint({
@@ -91,6 +92,7 @@ export const listAdminNodes = defineEndpoint({
     Node.extend({ allocatedMemoryMb: z.int(), allocatedCpuCores: z.number(), runningServers: z.int() }),
   ),
   paged: true,
+  cached: true,
 })
 
 export const getNode = defineEndpoint({
@@ -103,6 +105,7 @@ export const getNode = defineEndpoint({
   params: { nodeId: NodeId },
   response: Node.extend({ servers: z.array(NodeServer) }),
   errors: ['NODE_NOT_FOUND'],
+  cached: true,
 })
 
 export const createNode = defineEndpoint({

@@ -38,6 +38,7 @@ export const getProfile = defineEndpoint({
   path: '/api/auth/profile',
   access: 'session',
   response: Profile,
+  cached: true,
 })
 
 const PersonName = z.string().trim().max(100).nullable()

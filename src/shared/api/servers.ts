@@ -170,6 +170,16 @@ export const Server = z.object({
 })
 export type Server = z.infer<typeof Server>
 
+/** What rows of lists have only when they are asked for it: most of the bytes of a list, and the same in most rows. */
+export const SERVER_PARTS = ['template', 'effectivePermissions'] as const
+
+/** A server as lists show it: of its template the name, and without the caller's permissions, unless `include` names them. */
+export const ListedServer = Server.extend({
+  template: TemplateLite.partial().required({ id: true, name: true }),
+  effectivePermissions: Server.shape.effectivePermissions.optional(),
+})
+export type ListedServer = z.infer<typeof ListedServer>
+
 // The address: `primaryPort` with an optional `primaryIp`, or `allocationId`; a port is chosen where none is named. With
 // `networkMode` it is `primaryIp` out of that network, or the next one that is free there. The further ports of the template are
 // claimed with it.
@@ -273,6 +283,13 @@ export const serverQuery = pageQuery().extend({
   locationId: LocationId.optional(),
   sort: z.enum(['name', 'createdAt', 'status']).default('createdAt'),
   order: z.enum(['asc', 'desc']).default('desc'),
+  /** What rows show beside what they have: `template` (all of it), `effectivePermissions`, or both with a comma. */
+  include: z
+    .string()
+    .max(100)
+    .transform((text) => text.split(','))
+    .pipe(z.array(z.enum(SERVER_PARTS)))
+    .optional(),
 })
 
 export const listServers = defineEndpoint({
@@ -283,8 +300,9 @@ export const listServers = defineEndpoint({
   path: '/api/servers',
   access: 'session',
   query: serverQuery,
-  response: z.array(Server),
+  response: z.array(ListedServer),
   paged: true,
+  cached: true,
 })
 
 /** What may be wrong with the fields of a creation and of an edit. */
@@ -332,6 +350,7 @@ export const getServer = defineEndpoint({
   params,
   response: Server,
   errors: ['SERVER_NOT_FOUND'],
+  cached: true,
 })
 
 /** What a server is shown with beside what can be edited: clients send back the whole server that they were shown. */

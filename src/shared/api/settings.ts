@@ -35,6 +35,7 @@ export const getPublicSettings = defineEndpoint({
     registrationEnabled: z.boolean(),
     setupRequired: z.boolean(),
   }),
+  cached: true,
 })
 
 /** The language and the time zone of this installation. */

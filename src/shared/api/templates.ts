@@ -66,6 +66,7 @@ export const listTemplates = defineEndpoint({
   query: pageQuery().extend({ search: z.string().max(200).optional(), nestId: NestId.optional() }),
   response: z.array(Template),
   paged: true,
+  cached: true,
 })
 
 export const getTemplate = defineEndpoint({
@@ -78,6 +79,7 @@ export const getTemplate = defineEndpoint({
   params: { templateId: TemplateId },
   response: Template,
   errors: ['TEMPLATE_NOT_FOUND'],
+  cached: true,
 })
 
 /** The body of a creation. */

@@ -132,6 +132,8 @@ export interface Endpoint<
   readonly limit: EndpointLimit | null
   /** May work for minutes before it answers: clients wait without a limit, and end the work by going away. */
   readonly long: boolean
+  /** The same answer is given again while nothing that it was made of has changed; it has an ETag, and If-None-Match is answered by 304. */
+  readonly cached: boolean
 }
 
 /** One Server-Sent-Events route: `events` names every event it can send and the shape of its data. */
@@ -263,6 +265,7 @@ export function defineEndpoint<
     bodyLimit?: number
     limit?: EndpointLimit
     long?: boolean
+    cached?: M extends 'GET' ? boolean : false
   } & ParamsField<P, Params> &
     (M extends 'GET' ? { audit?: AuditRule } : { audit: AuditRule }),
 ): Endpoint<P, Params, Query, Body, Response, Code, Paged> {
@@ -282,6 +285,7 @@ export function defineEndpoint<
     bodyLimit: BODY_LIMIT,
     limit: null,
     long: false,
+    cached: false,
     ...def,
   }
   const { body } = def

@@ -1,4 +1,4 @@
-import type { Server } from '../../../shared/api/servers.ts'
+import type { ListedServer, Server } from '../../../shared/api/servers.ts'
 import { column, view, wide } from '../../kit/output/view.ts'
 
 /** An address with its port, as people write it. */
@@ -29,7 +29,7 @@ export function playersText(row: Pick<Partial<Server>, 'playersOnline' | 'player
 }
 
 /** How servers are shown. */
-export const SERVER_VIEW = view<Server>([
+export const SERVER_VIEW = view<ListedServer>([
   column('NAME', (row) => row.name),
   column('STATUS', (row) => ({ status: row.status })),
   column('NODE', (row) => row.node.name),

@@ -21,6 +21,8 @@ export class Connection {
   readonly #explain: (error: Error) => unknown
   readonly #statements = new Map<string, Promise<sqlite3.Statement>>()
   #closed = false
+  /** Called with the SQL of whatever runs here, before it does. */
+  onStatement: ((sql: string) => void) | undefined
 
   private constructor(db: sqlite3.Database, explain: (error: Error) => unknown) {
     this.#db = db
@@ -45,6 +47,7 @@ export class Connection {
 
   /** Runs one statement and gives its rows. */
   async all(sql: string, parameters: readonly unknown[] = []): Promise<Record<string, unknown>[]> {
+    this.onStatement?.(sql)
     const values = bind(parameters)
     const statement = await this.#prepare(sql)
     return new Promise((resolve, reject) => {
@@ -56,6 +59,7 @@ export class Connection {
 
   /** Runs one statement that gives no rows. */
   async run(sql: string, parameters: readonly unknown[] = []): Promise<RunResult> {
+    this.onStatement?.(sql)
     const values = bind(parameters)
     const statement = await this.#prepare(sql)
     const explain = this.#explain
@@ -69,6 +73,7 @@ export class Connection {
 
   /** Runs a whole script without parameters. */
   exec(sql: string): Promise<void> {
+    this.onStatement?.(sql)
     return new Promise((resolve, reject) => {
       this.#db.exec(sql, (error) => (error === null ? resolve() : reject(this.#explain(error))))
     })

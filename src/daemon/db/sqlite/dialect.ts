@@ -15,6 +15,8 @@ import type { Connection } from './connection.ts'
 export interface ConnectionSource {
   acquire(): Promise<Connection>
   release(connection: Connection): void
+  /** Called with the SQL of each query. */
+  note?(sql: string): void
 }
 
 /** Kysely over our own connections. Transactions are begun and ended by `core/db.ts`, never through kysely. */
@@ -33,7 +35,7 @@ function driver(source: ConnectionSource): Driver {
   }
   return {
     init: async () => undefined,
-    acquireConnection: async () => new Lease(await source.acquire()),
+    acquireConnection: async () => new Lease(await source.acquire(), source),
     releaseConnection: async (lease) => {
       if (lease instanceof Lease) source.release(lease.connection)
     },
@@ -46,12 +48,15 @@ function driver(source: ConnectionSource): Driver {
 
 class Lease implements DatabaseConnection {
   readonly connection: Connection
+  readonly #source: ConnectionSource
 
-  constructor(connection: Connection) {
+  constructor(connection: Connection, source: ConnectionSource) {
     this.connection = connection
+    this.#source = source
   }
 
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    this.#source.note?.(query.sql)
     if (givesRows(query)) {
       const rows = await this.connection.all(query.sql, query.parameters)
       return { rows: rows as R[] } // kysely's own contract: the compiled query decides the shape of its rows

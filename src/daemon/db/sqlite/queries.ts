@@ -1,10 +1,27 @@
-import { CamelCasePlugin, Kysely, type PluginTransformResultArgs, type QueryResult, type UnknownRow } from 'kysely'
+import {
+  CamelCasePlugin,
+  Kysely,
+  type KyselyConfig,
+  type PluginTransformResultArgs,
+  type QueryResult,
+  type UnknownRow,
+} from 'kysely'
 import type { Schema } from '../schema.ts'
 import { type ConnectionSource, sqliteDialect } from './dialect.ts'
 
 /** The query builder over connections of ours: camelCase in the program, snake_case in the database. */
 export function queriesOver(source: ConnectionSource): Kysely<Schema> {
-  return new Kysely<Schema>({ dialect: sqliteDialect(source), plugins: [new ColumnNames()] })
+  return new Kysely<Schema>(configOver(source))
+}
+
+/** What a query builder over them is made of. */
+export function configOver(source: ConnectionSource): KyselyConfig {
+  return { dialect: sqliteDialect(source), plugins: [new ColumnNames()] }
+}
+
+/** The name that a column has in the program. */
+export function columnName(column: string): string {
+  return NAMES.nameOf(column)
 }
 
 interface Shape {
@@ -22,6 +39,10 @@ const MAX_SHAPES = 1000
  */
 class ColumnNames extends CamelCasePlugin {
   readonly #shapes = new Map<string, Shape>()
+
+  nameOf(column: string): string {
+    return this.camelCase(column)
+  }
 
   override async transformResult({ result }: PluginTransformResultArgs): Promise<QueryResult<UnknownRow>> {
     const [first] = result.rows
@@ -47,3 +68,5 @@ class ColumnNames extends CamelCasePlugin {
     return { columns, empty }
   }
 }
+
+const NAMES = new ColumnNames()

@@ -51,10 +51,12 @@ class CredentialCache implements LiveCredentials {
     this.#db = deps.db
     this.#clock = deps.clock
     this.#log = deps.log
+    deps.db.changes.onForeign(() => this.changed())
     this.#loop = this.#flushing()
   }
 
   async resolve(token: string): Promise<Caller | Refusal> {
+    this.#db.changes.moment() // hears of what others have written
     const parts = parseToken(token)
     if (parts === undefined || parts.kind === 'pnk') return 'unknown'
     const entry = await this.#entry(parts.id)

@@ -2,7 +2,7 @@ import * as authApi from '../../../../shared/api/auth.ts'
 import * as profileApi from '../../../../shared/api/profile.ts'
 import * as twoFactorApi from '../../../../shared/api/two-factor.ts'
 import { operate } from '../../../http/operate.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
+import { cachedRoute, holderOf, type Route, route } from '../../../http/route.ts'
 import { deleteAccount } from './account-deletion.ts'
 import { listApiKeyRows } from './api-key-rows.ts'
 import { deleteAvatar, getAvatar, setAvatar } from './avatar.ts'
@@ -34,7 +34,7 @@ function sessionRoutes(deps: SignInDeps): Route[] {
 
 function profileRoutes(deps: SignInDeps): Route[] {
   return [
-    route(profileApi.getProfile, (_, context) => readProfile(deps.db.read, callerOf(context).userId)),
+    cachedRoute(profileApi.getProfile, (_, context) => readProfile(context.at.q, holderOf(context).userId)),
     operate(updateProfile, deps),
     operate(updatePreferences, deps),
     route(profileApi.setAvatar, (input, context) => setAvatar(deps, input, context)),

@@ -2,6 +2,7 @@ import * as api from '../../../../shared/api/oidc-settings.ts'
 import type { Locked } from '../../../../shared/kernel/locked-settings.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import { operationsOver } from '../../../access/operation.ts'
+import type { Settings } from '../../../core/settings.ts'
 import type { Queries } from '../../../db/db.ts'
 import { holderNow } from '../auth/grant-cap.ts'
 import type { SsoDeps } from './deps.ts'
@@ -28,9 +29,9 @@ export const updateOidcConfig = operationsOver<SsoDeps>()(api.updateOidcConfig, 
 })
 
 /** Which of the two people can sign in by now, for pages before sign-in. */
-export async function authProviders({ db, settings }: Pick<SsoDeps, 'db' | 'settings'>) {
+export async function authProviders(q: Queries, settings: Settings) {
   const usable = async (id: string): Promise<boolean> => {
-    const provider = await findProvider(db.read, settings, id)
+    const provider = await findProvider(q, settings, id)
     return provider?.enabled === true && isConfigured(provider)
   }
   return { whmcs: await usable('whmcs'), paymenter: await usable('paymenter') }

@@ -4,7 +4,7 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { ROLE_PRESETS } from '../../../../shared/kernel/permission-presets.ts'
 import { rolePermissions } from '../../../access/role-permissions.ts'
 import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
+import { cachedRoute, type Route, route } from '../../../http/route.ts'
 import type { AccountDeps } from '../auth/deps.ts'
 import { addRoleMember, removeRoleMember } from './member-operations.ts'
 import * as operations from './role-operations.ts'
@@ -16,7 +16,7 @@ const SHOWN_MEMBERS = 100
 export function roleRoutes(deps: AccountDeps): Route[] {
   const { db } = deps
   return [
-    route(listRoles, ({ query }) => listRoleRows(db.read, query)),
+    cachedRoute(listRoles, ({ query }, { at }) => listRoleRows(at.q, query)),
     route(listAdminRoles, ({ query }) => listRoleRows(db.read, query)),
     route(api.getRolePresets, async () =>
       ROLE_PRESETS.map((preset) => ({ ...preset, permissions: [...preset.permissions] })),

@@ -39,7 +39,7 @@ export function ensureUsable(template: NewTemplate): void {
 
 /** The template as this caller is shown it: the defaults of secrets only if they may edit it, and so send them back. */
 export function shownTo<T extends { readonly id: string; readonly variables?: Variables }>(
-  caller: Caller,
+  caller: Pick<Caller, 'permissions'>,
   shown: T,
 ): T {
   if (shown.variables === undefined || grants(caller.permissions, 'template.update', shown.id)) return shown

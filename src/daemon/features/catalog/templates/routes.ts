@@ -5,7 +5,7 @@ import { exportTemplate, getTemplate, listTemplates } from '../../../../shared/a
 import { now } from '../../../../shared/kernel/time.ts'
 import { exportEgg } from '../../../../shared/templates/egg-export.ts'
 import { operate } from '../../../http/operate.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
+import { cachedRoute, callerOf, holderOf, type Route, route } from '../../../http/route.ts'
 import { Catalog } from './catalog.ts'
 import { type CatalogDeps, installTemplate, listCatalog } from './catalog-operations.ts'
 import { shownTo } from './definition.ts'
@@ -22,8 +22,8 @@ export function templateRoutes(deps: ShippedDeps): Route[] {
   return [
     route(catalogOf, () => listCatalog(deps.db.read, shipped)),
     operate(installTemplate, shipped),
-    list(deps),
-    get(deps),
+    list(),
+    get(),
     exportOne(deps),
     { ...operate(operations.createTemplate, deps), convert: newTemplateOfEgg },
     operate(operations.importEgg, deps),
@@ -33,17 +33,17 @@ export function templateRoutes(deps: ShippedDeps): Route[] {
   ]
 }
 
-function list({ db }: TemplateDeps): Route {
-  return route(listTemplates, async ({ query }, context) => {
-    const { items, total } = await rows.listTemplates(db.read, query)
-    return { items: items.map((template) => shownTo(callerOf(context), template)), total }
+function list(): Route {
+  return cachedRoute(listTemplates, async ({ query }, context) => {
+    const { items, total } = await rows.listTemplates(context.at.q, query)
+    return { items: items.map((template) => shownTo(holderOf(context), template)), total }
   })
 }
 
-function get({ db }: TemplateDeps): Route {
-  return route(getTemplate, async ({ params }, context) => {
-    const found = await rows.findTemplate(db.read, params.templateId)
-    return shownTo(callerOf(context), found ?? context.fail('TEMPLATE_NOT_FOUND', operations.GONE))
+function get(): Route {
+  return cachedRoute(getTemplate, async ({ params }, context) => {
+    const found = await rows.findTemplate(context.at.q, params.templateId)
+    return shownTo(holderOf(context), found ?? context.fail('TEMPLATE_NOT_FOUND', operations.GONE))
   })
 }
 

@@ -1,6 +1,6 @@
 import { getLocation, listLocations } from '../../../../shared/api/locations.ts'
 import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
+import { cachedRoute, type Route } from '../../../http/route.ts'
 import { nodesOfLocation } from '../nodes/rows.ts'
 import { nodeView, type Presence } from '../nodes/view.ts'
 import * as operations from './operations.ts'
@@ -12,7 +12,7 @@ export type LocationRouteDeps = operations.LocationDeps & Presence
 /** The routes of locations. */
 export function locationRoutes(deps: LocationRouteDeps): Route[] {
   return [
-    list(deps),
+    list(),
     get(deps),
     operate(operations.createLocation, deps),
     operate(operations.updateLocation, deps),
@@ -20,16 +20,16 @@ export function locationRoutes(deps: LocationRouteDeps): Route[] {
   ]
 }
 
-function list({ db }: LocationRouteDeps): Route {
-  return route(listLocations, ({ query }) => rows.listLocations(db.read, query))
+function list(): Route {
+  return cachedRoute(listLocations, ({ query }, { at }) => rows.listLocations(at.q, query))
 }
 
 function get(deps: LocationRouteDeps): Route {
-  return route(getLocation, async ({ params }, context) => {
-    const { db } = deps
+  return cachedRoute(getLocation, async ({ params }, context) => {
+    const { q } = context.at
     const location =
-      (await rows.findLocation(db.read, params.locationId)) ?? context.fail('LOCATION_NOT_FOUND', operations.GONE)
-    const nodes = await nodesOfLocation(db.read, location.id)
-    return { ...location, nodes: nodes.map((node) => nodeView(node, deps)) }
+      (await rows.findLocation(q, params.locationId)) ?? context.fail('LOCATION_NOT_FOUND', operations.GONE)
+    const nodes = await nodesOfLocation(q, location.id)
+    return { ...location, nodes: nodes.map((node) => nodeView(node, deps, context.live)) }
   })
 }

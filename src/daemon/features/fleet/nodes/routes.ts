@@ -3,7 +3,7 @@ import { getNode, getNodeStats, listAdminNodes, listNodes } from '../../../../sh
 import { now } from '../../../../shared/kernel/time.ts'
 import { visibleNodes } from '../../../access/permit.ts'
 import { operate } from '../../../http/operate.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
+import { cachedRoute, callerOf, type Route, route } from '../../../http/route.ts'
 import { allocationRoutes } from './allocation-routes.ts'
 import { credentialRoutes } from './credential-routes.ts'
 import type { NodeDeps } from './deps.ts'
@@ -32,23 +32,23 @@ export function nodeRoutes(deps: NodeDeps): Route[] {
 }
 
 function list(deps: NodeDeps): Route {
-  return route(listNodes, async ({ query }) => {
-    const { items, total } = await rows.listNodes(deps.db.read, query)
-    return { items: items.map((row) => nodeView(row, deps)), total }
+  return cachedRoute(listNodes, async ({ query }, { at, live }) => {
+    const { items, total } = await rows.listNodes(at.q, query)
+    return { items: items.map((row) => nodeView(row, deps, live)), total }
   })
 }
 
 function listForAdmin(deps: NodeDeps): Route {
-  return route(listAdminNodes, async ({ query }) => {
-    const { items, total } = await rows.listNodes(deps.db.read, query)
+  return cachedRoute(listAdminNodes, async ({ query }, { at, live }) => {
+    const { items, total } = await rows.listNodes(at.q, query)
     const usageOf = await rows.nodeUsage(
-      deps.db.read,
+      at.q,
       items.map(({ id }) => id),
     )
     const withUsage = items.map((row) => {
       const { memoryMb, cpuCores, running } = usageOf(row.id)
       const given = { allocatedMemoryMb: memoryMb, allocatedCpuCores: cpuCores, runningServers: running }
-      return { ...nodeView(row, deps), ...given }
+      return { ...nodeView(row, deps, live), ...given }
     })
     return { items: withUsage, total }
   })
@@ -64,9 +64,10 @@ function listAccessible(deps: NodeDeps): Route {
 }
 
 function get(deps: NodeDeps): Route {
-  return route(getNode, async ({ params }, context) => {
-    const row = (await rows.findNode(deps.db.read, params.nodeId)) ?? context.fail('NODE_NOT_FOUND', operations.GONE)
-    return { ...nodeView(row, deps), servers: await rows.serversOfNode(deps.db.read, row.id) }
+  return cachedRoute(getNode, async ({ params }, context) => {
+    const { at, live } = context
+    const row = (await rows.findNode(at.q, params.nodeId)) ?? context.fail('NODE_NOT_FOUND', operations.GONE)
+    return { ...nodeView(row, deps, live), servers: await rows.serversOfNode(at.q, row.id) }
   })
 }
 

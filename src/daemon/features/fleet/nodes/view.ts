@@ -3,6 +3,7 @@ import type { Node, NodeStatus } from '../../../../shared/api/nodes.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
 import { RuntimeReport } from '../../../../shared/protocol/node.ts'
 import { parseJson } from '../../../db/json.ts'
+import type { Reading } from '../../../http/answer-cache.ts'
 import { portRangesOf } from './port-ranges.ts'
 import type { NodeRow } from './rows.ts'
 
@@ -20,8 +21,9 @@ const STALE_MS = 5 * 60_000
 const Runtimes = z.array(RuntimeReport)
 const Addresses = z.array(z.string())
 
-/** The node of the API. */
-export function nodeView(row: NodeRow, presence: Presence): NodeAnswer {
+/** The node of the API; what is not in its row is looked at through `live`, for answers that are cached. */
+export function nodeView(row: NodeRow, presence: Presence, live: Reading['live'] = (look) => look()): NodeAnswer {
+  const { id, maintenance, lastSeenAt } = row
   return {
     id: row.id,
     name: row.name,
@@ -36,8 +38,8 @@ export function nodeView(row: NodeRow, presence: Presence): NodeAnswer {
     maxCpuCores: row.maxCpuCores,
     memoryOverallocatePercent: row.memoryOverallocatePercent,
     cpuOverallocatePercent: row.cpuOverallocatePercent,
-    status: nodeStatus(row, presence),
-    isOnline: presence.isOnline(row.id),
+    status: live(() => nodeStatus({ id, maintenance, lastSeenAt }, presence)),
+    isOnline: live(() => presence.isOnline(id)),
     lastSeenAt: row.lastSeenAt,
     agentVersion: row.agentVersion,
     os: row.os,

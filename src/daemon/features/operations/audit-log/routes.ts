@@ -3,14 +3,14 @@ import { exportAuditLogs, getAuditLog, verifyAuditLogs } from '../../../../share
 import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { Db } from '../../../db/db.ts'
 import { type ExportColumn, exportFile } from '../../../http/export-file.ts'
-import { type Route, route } from '../../../http/route.ts'
+import { cachedRoute, type Route, route } from '../../../http/route.ts'
 import { auditBatches, type ExportedRow, findAudit, listAudit, shownText } from './rows.ts'
 import { verifyAudit } from './verify.ts'
 
 /** The routes of the audit log. */
 export function auditLogRoutes({ db, clock }: { db: Db; clock: Clock }): Route[] {
   return [
-    route(listAuditLogs, ({ query }) => listAudit(db.read, query)),
+    cachedRoute(listAuditLogs, ({ query }, { at }) => listAudit(at.q, query)),
     route(exportAuditLogs, async ({ query: { format, ...filter } }) => {
       const batches = (): AsyncIterable<ExportedRow[]> => auditBatches(db.read, filter)
       return exportFile({ format, name: 'audit-log', columns: COLUMNS, toJson: shownText, batches, clock })

@@ -2,9 +2,12 @@ import { type Selectable, sql } from 'kysely'
 import type { AuditLog, listAuditLogs } from '../../../../shared/api/admin.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
+import { cached, compiled } from '../../../core/cached.ts'
 import type { Queries } from '../../../db/db.ts'
 import { jsonObjectText } from '../../../db/json.ts'
-import { offsetOf, totalOf } from '../../../db/paging.ts'
+import { asJson, rowsOf } from '../../../db/json-rows.ts'
+import { keptRows } from '../../../db/kept-results.ts'
+import { countQuery, offsetOf, totalByPage } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
 import { containing, contains } from '../../../db/text-search.ts'
 
@@ -12,8 +15,13 @@ type Query = Input<typeof listAuditLogs>['query']
 /** Which rows are meant. */
 export type AuditFilter = Omit<Query, 'page' | 'limit'>
 
+const SHOWN_COLUMNS = [
+  ...(['id', 'userId', 'apiKeyId', 'action', 'resource', 'resourceId', 'details'] as const),
+  ...(['ipAddress', 'userAgent', 'requestId', 'createdAt'] as const),
+] as const
+
 /** A row with the names of its user. */
-export type AuditRow = Selectable<Schema['auditLog']> & {
+export type AuditRow = Pick<Selectable<Schema['auditLog']>, (typeof SHOWN_COLUMNS)[number]> & {
   readonly username: string | null
   readonly email: string | null
 }
@@ -61,17 +69,30 @@ function shownWith(row: AuditRow, details: AuditLog['details']): AuditLog {
 
 /** One page, newest first. The page is found in an index; only its rows are read. */
 export async function listAudit(q: Queries, query: Query): Promise<{ items: AuditLog[]; total: number }> {
-  const matching = matchingRows(q, query)
-  const page = newestFirst(matching.select('auditLog.seq')).limit(query.limit).offset(offsetOf(query))
-  const rows = await newestFirst(
-    q
-      .selectFrom(page.as('page'))
-      .innerJoin('auditLog', 'auditLog.seq', 'page.seq')
-      .leftJoin('user', 'user.id', 'auditLog.userId')
-      .selectAll('auditLog')
-      .select(['user.username', 'user.email']),
-  ).execute()
-  return { items: rows.map(shown), total: await totalOf(q, matching, { query, found: rows.length }) }
+  const rows = rowsOf(await pageOfAudit(q, query))
+  const total = totalByPage(query, rows.length) ?? (await countAudit(q, query))
+  return { items: rows.map(shown), total }
+}
+
+const pageOfAudit = cached((q, query: Query) => {
+  const page = newestFirst(matchingRows(q, query).select('auditLog.seq')).limit(query.limit).offset(offsetOf(query))
+  return asJson(
+    newestFirst(
+      q
+        .selectFrom(page.as('page'))
+        .innerJoin('auditLog', 'auditLog.seq', 'page.seq')
+        .leftJoin('user', 'user.id', 'auditLog.userId')
+        .select(SHOWN_COLUMNS.map((column) => `auditLog.${column}` as const))
+        .select(['user.username', 'user.email']),
+    ),
+  )
+})
+
+const countOfAudit = compiled((q, filter: AuditFilter) => countQuery(q, matchingRows(q, filter)))
+
+async function countAudit(q: Queries, { page: _, limit: __, ...filter }: Query): Promise<number> {
+  const [count] = await keptRows(q, countOfAudit(filter))
+  return Number(count?.total)
 }
 
 /** One row. */

@@ -2,8 +2,9 @@ import * as securityApi from '../../../../shared/api/security-settings.ts'
 import * as api from '../../../../shared/api/settings.ts'
 import * as smtpApi from '../../../../shared/api/smtp-settings.ts'
 import * as themeApi from '../../../../shared/api/theme-settings.ts'
+import { settingsThrough } from '../../../core/settings.ts'
 import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
+import { cachedRoute, type Route, route } from '../../../http/route.ts'
 import { isSetupRequired } from '../../accounts/auth/setup-state.ts'
 import { localeOf, localizationSettings, updateLocalizationSettings } from './localization.ts'
 import { modManagerSettings, updateModManagerSettings } from './mod-manager.ts'
@@ -36,18 +37,21 @@ function groupRoutes(deps: SmtpDeps & ThemeDeps): Route[] {
 function publicRoutes(deps: ThemeDeps): Route[] {
   const { db, settings } = deps
   return [
-    route(themeApi.getPublicTheme, () => publicTheme(deps)),
+    route(themeApi.getPublicTheme, () => publicTheme(deps, db.read)),
     route(api.getLocale, async () => localeOf(settings.get('panel.locale'))),
     route(api.getUploadLimit, async () => {
       const mb = settings.get('files.maxUploadMb')
       return { maxUploadMb: mb, maxUploadBytes: uploadLimitBytes(settings), fileTunnelMaxUploadMb: mb, limitMb: mb }
     }),
-    route(api.getPublicSettings, async () => ({
-      ...(await publicTheme(deps)),
-      ...localeOf(settings.get('panel.locale')),
-      timezone: settings.get('panel.timezone'),
-      registrationEnabled: settings.get('security.registrationEnabled'),
-      setupRequired: await isSetupRequired(db.read, settings),
-    })),
+    cachedRoute(api.getPublicSettings, async (_, { at, live }) => {
+      const seen = settingsThrough(settings, live)
+      return {
+        ...(await publicTheme({ ...deps, settings: seen }, at.q)),
+        ...localeOf(seen.get('panel.locale')),
+        timezone: seen.get('panel.timezone'),
+        registrationEnabled: seen.get('security.registrationEnabled'),
+        setupRequired: await isSetupRequired(at.q, seen),
+      }
+    }),
   ]
 }

@@ -5,6 +5,7 @@ import { Colour } from '../../../../shared/kernel/setting-values.ts'
 import { mergeMetadata, metadataProblem } from '../../../../shared/kernel/theme-metadata.ts'
 import { type Clock, now } from '../../../../shared/kernel/time.ts'
 import { operationsOver } from '../../../access/operation.ts'
+import type { Settings } from '../../../core/settings.ts'
 import type { Queries } from '../../../db/db.ts'
 import { changeGroup, type GroupDeps, type GroupValues, type GroupView, groupView, type SettingGroup } from './group.ts'
 
@@ -12,7 +13,7 @@ import { changeGroup, type GroupDeps, type GroupValues, type GroupView, groupVie
 export interface ThemeDeps extends GroupDeps {
   readonly clock: Clock
   /** Which identity providers people can sign in by now. */
-  readonly authProviders: () => Promise<api.PublicTheme['authProviders']>
+  readonly authProviders: (q: Queries, settings: Settings) => Promise<api.PublicTheme['authProviders']>
 }
 
 const FIELDS = {
@@ -46,10 +47,17 @@ export function themeSettings(deps: ThemeDeps) {
 }
 
 /** What a page needs before anybody has signed in. */
-export async function publicTheme(deps: ThemeDeps): Promise<api.PublicTheme> {
-  const { metadata, locked: _, ...shown } = groupView(deps, THEME)
+export async function publicTheme(
+  { settings, authProviders }: Pick<ThemeDeps, 'settings' | 'authProviders'>,
+  q: Queries,
+): Promise<api.PublicTheme> {
+  const { metadata, locked: _, ...shown } = groupView({ settings }, THEME)
   const colours = ThemeColours.safeParse(metadata['themeColors'])
-  return { ...shown, authProviders: await deps.authProviders(), themeColors: colours.success ? colours.data : null }
+  return {
+    ...shown,
+    authProviders: await authProviders(q, settings),
+    themeColors: colours.success ? colours.data : null,
+  }
 }
 
 const ThemeColours = z.record(z.string(), Colour)

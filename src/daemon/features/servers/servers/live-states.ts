@@ -43,6 +43,11 @@ export class LiveStates {
     this.#behind.delete(nodeId)
   }
 
+  /** Whether the rows of this node's servers may be older than what it reports. */
+  isBehind(nodeId: string): boolean {
+    return this.#behind.has(nodeId)
+  }
+
   /** The nodes whose rows are old. */
   behind(): string[] {
     return [...this.#behind]

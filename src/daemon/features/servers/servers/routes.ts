@@ -1,12 +1,11 @@
 import { listAdminServers } from '../../../../shared/api/admin-servers.ts'
 import { getServer, getServerStats, listServers } from '../../../../shared/api/servers.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
-import { now } from '../../../../shared/kernel/time.ts'
-import { visibleServers } from '../../../access/permit.ts'
+import { type Holder, visibleServers } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
 import type { Queries } from '../../../db/db.ts'
 import { operate } from '../../../http/operate.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
+import { cachedRoute, holderOf, type Route, route } from '../../../http/route.ts'
 import { bulkRoutes } from './bulk-routes.ts'
 import { lifeRoutes } from './life-routes.ts'
 import * as operations from './operations.ts'
@@ -15,30 +14,35 @@ import { refuseSuspended } from './orders.ts'
 import { orphanRoutes } from './orphan-routes.ts'
 import { portRoutes } from './port-routes.ts'
 import { findServerRow, listServerRows, ownersOf, type ServerRow } from './rows.ts'
-import { statusOf, toServer, usageOf, viewerOf } from './view.ts'
+import { type Included, liveFacts, statusOf, toListed, toServer, usageOf, type Viewer, viewerOf } from './view.ts'
 
 /** Servers: list, create, show, edit, delete, suspend, orders, usage. */
 export function serverRoutes(deps: operations.ServerDeps): Route[] {
   const { db, facts } = deps
-  const here = (): At => ({ q: db.read, now: now(deps.clock) })
   return [
-    route(listServers, async ({ query }, context) => {
-      const caller = callerOf(context)
-      const at = here()
-      const { rows, total } = await listServerRows(db.read, await visibleServers(at, caller), query)
-      const viewer = await viewerOf(at, caller, rows)
-      return { items: rows.map((row) => toServer(row, viewer, facts)), total }
+    cachedRoute(listServers, async ({ query }, context) => {
+      const { at } = context
+      const holder = holderOf(context)
+      const seen = liveFacts(facts, context)
+      const { rows, total } = await listServerRows(at.q, await visibleServers(at, holder), query)
+      const viewer = await listViewerOf(at, holder, { rows, include: query.include })
+      return { items: rows.map((row) => toListed(row, viewer, { facts: seen, include: query.include })), total }
     }),
-    route(listAdminServers, async ({ query }, context) => {
-      const { rows, total } = await listServerRows(db.read, 'all', { ...query, nodesToo: true })
-      const viewer = await viewerOf(here(), callerOf(context), rows)
-      const owners = await ownersOf(db.read, rows)
-      const items = rows.map((row) => ({ ...toServer(row, viewer, facts), owner: owners.get(row.ownerId) ?? null }))
+    cachedRoute(listAdminServers, async ({ query }, context) => {
+      const { at } = context
+      const { rows, total } = await listServerRows(at.q, 'all', { ...query, nodesToo: true })
+      const { include } = query
+      const viewer = await listViewerOf(at, holderOf(context), { rows, include })
+      const owners = await ownersOf(at.q, rows)
+      const seen = liveFacts(facts, context)
+      const items = rows.map((row) =>
+        Object.assign(toListed(row, viewer, { facts: seen, include }), { owner: owners.get(row.ownerId) ?? null }),
+      )
       return { items, total }
     }),
-    route(getServer, async ({ params }, context) => {
-      const row = await present(db.read, params.serverId)
-      return toServer(row, await viewerOf(here(), callerOf(context), [row]), facts)
+    cachedRoute(getServer, async ({ params }, context) => {
+      const row = await present(context.at.q, params.serverId)
+      return toServer(row, await viewerOf(context.at, holderOf(context), [row]), liveFacts(facts, context))
     }),
     operate(operations.updateServer, deps),
     operate(operations.patchServer, deps),
@@ -67,6 +71,15 @@ export function serverRoutes(deps: operations.ServerDeps): Route[] {
     ...portRoutes(deps),
     ...bulkRoutes(deps),
   ]
+}
+
+/** What the caller may do is looked up only where it is shown. */
+async function listViewerOf(
+  at: At,
+  caller: Holder,
+  { rows, include }: { rows: readonly ServerRow[]; include: Included },
+): Promise<Viewer> {
+  return viewerOf(at, caller, include?.includes('effectivePermissions') === true ? rows : [])
 }
 
 async function present(q: Queries, id: string): Promise<ServerRow> {

@@ -3,8 +3,10 @@ import type { ServerStatus } from '../../../../shared/kernel/server-life.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Visibility } from '../../../access/permit.ts'
 import { assignedNodes } from '../../../access/relations.ts'
-import { cached } from '../../../core/cached.ts'
+import { cached, compiled } from '../../../core/cached.ts'
 import { prepared, type Queries } from '../../../db/db.ts'
+import { asJson, rowsOf } from '../../../db/json-rows.ts'
+import { keptRows } from '../../../db/kept-results.ts'
 import { countQuery, offsetOf, totalByPage } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
 import { containing, contains } from '../../../db/text-search.ts'
@@ -33,7 +35,7 @@ const FURTHER_PORTS = sql<string | null>`case when exists (
     'id', further.id, 'ip', further.ip, 'port', further.port, 'alias', further.alias, 'name', coalesce(further.name, 'port-' || further.port),
     'role', coalesce(further.role, 'other'), 'protocol', coalesce(further.protocol, 'both')
   )) from allocation as further where further.server_id = server.id and further.id <> server.allocation_id
-) end`.as('furtherPorts')
+) || '' end`.as('furtherPorts')
 
 /** What is asked of a list of servers. */
 export interface ServerFilter {
@@ -85,12 +87,12 @@ function joined(q: Queries) {
 }
 
 const serverById = prepared((q, id) =>
-  joined(q).select('template.definition as templateDefinition').where('server.id', '=', id),
+  asJson(joined(q).select('template.definition as templateDefinition').where('server.id', '=', id)),
 )
 
 /** The server with this id. */
 export async function findServerRow(q: Queries, id: string) {
-  const [row] = await serverById(q, id)
+  const [row] = rowsOf(await serverById(q, id))
   return row === undefined ? undefined : kept(row, row.templateDefinition)
 }
 
@@ -116,7 +118,7 @@ interface Asked {
   readonly filter: ServerFilter
 }
 
-const countOfServers = cached((q, { visibility, filter }: Asked) =>
+const countOfServers = compiled((q, { visibility, filter }: Asked) =>
   countQuery(q, narrow(q.selectFrom('server'), visibility, filter)),
 )
 
@@ -125,10 +127,10 @@ const pageOfServers = cached((q, { visibility, filter }: Asked) => {
     .select('server.id')
     .limit(filter.limit)
     .offset(offsetOf(filter))
-  return sorted(joined(q).where('server.id', 'in', sorted(ids, filter)), filter)
+  return asJson(sorted(joined(q).where('server.id', 'in', sorted(ids, filter)), filter))
 })
 
-const definitionsOf = cached((q, ids: readonly string[]) =>
+const definitionsOf = compiled((q, ids: readonly string[]) =>
   q.selectFrom('template').select(['id', 'definition']).where('id', 'in', ids),
 )
 
@@ -138,13 +140,13 @@ export async function listServerRows(
   visibility: Visibility,
   filter: ServerFilter,
 ): Promise<{ rows: ServerRow[]; total: number }> {
-  const found = await pageOfServers(q, { visibility, filter })
+  const found = rowsOf(await pageOfServers(q, { visibility, filter }))
   const total = totalByPage(filter, found.length) ?? (await countServers(q, { visibility, filter }))
   return { rows: await withDefinitions(q, found), total }
 }
 
 async function countServers(q: Queries, { visibility, filter }: Asked): Promise<number> {
-  const [count] = await countOfServers(q, { visibility, filter: { ...filter, page: 1 } })
+  const [count] = await keptRows(q, countOfServers({ visibility, filter: { ...filter, page: 1 } }))
   return Number(count?.total)
 }
 
@@ -153,7 +155,7 @@ async function withDefinitions<R extends { readonly templateId: string; readonly
   q: Queries,
   rows: readonly R[],
 ) {
-  const templates = await definitionsOf(q, [...new Set(rows.map((row) => row.templateId))].sort())
+  const templates = await keptRows(q, definitionsOf([...new Set(rows.map((row) => row.templateId))].sort()))
   const definitions = new Map(templates.map(({ id, definition }) => [id, definition]))
   return rows.flatMap((row) => {
     const current = definitions.get(row.templateId)

@@ -12,6 +12,8 @@ import { definitionOf } from './view.ts'
 /** What the answer about a server says of its template. */
 export interface TemplateView {
   readonly shown: z.input<typeof Server>['template']
+  /** The same in rows of lists. */
+  readonly brief: { readonly id: string; readonly name: string }
   /** The variables whose values the caller is not shown. */
   readonly masked: ReadonlySet<string>
   readonly listens: NewTemplate['listens']
@@ -68,7 +70,8 @@ function viewOf(row: TemplateRow, operator: boolean): TemplateView {
     ),
   })
   const ports = new Map(portsOfTemplate(template).map((port) => [port.name, port]))
-  return { shown, masked, listens: template.listens ?? null, ports }
+  const brief = frozen({ id: row.templateId, name: row.templateName })
+  return { shown, brief, masked, listens: template.listens ?? null, ports }
 }
 
 /** Secrets are masked for everybody, variables that members may not see for all but operators. */

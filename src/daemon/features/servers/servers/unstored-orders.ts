@@ -121,6 +121,12 @@ export class UnstoredOrders {
     return { ...row, desired: 'stopped', generation: newest.generation }
   }
 
+  /** Whether there may be an order for this server that is not in its row. */
+  isGiven(serverId: string): boolean {
+    for (const given of this.#given.values()) if (given.serverId === serverId) return true
+    return false
+  }
+
   #of(serverId: string): Given[] {
     const accepted = [...this.#given.values()].filter(
       (one) => one.serverId === serverId && one.acceptedAt !== undefined,

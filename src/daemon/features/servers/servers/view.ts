@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { Server, ServerPort } from '../../../../shared/api/servers.ts'
+import type { ListedServer, SERVER_PARTS, Server, ServerPort } from '../../../../shared/api/servers.ts'
 import type { NewTemplate } from '../../../../shared/api/template-fields.ts'
 import { agentText, MOST_REASON } from '../../../../shared/kernel/agent-text.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
@@ -10,6 +10,7 @@ import type { ServerMount } from '../../../../shared/protocol/mounts.ts'
 import { type Holder, permissionsOnServers } from '../../../access/permit.ts'
 import type { At, Rooted } from '../../../access/relations.ts'
 import { frozen } from '../../../core/frozen.ts'
+import type { Reading } from '../../../http/answer-cache.ts'
 import { shownEula } from './eula.ts'
 import { furtherPortsOf } from './further-ports.ts'
 import type { ServerRow } from './rows.ts'
@@ -23,6 +24,24 @@ export interface ViewFacts {
   readonly templates: TemplateViews
   /** The row with what is known beyond it while nothing can be stored. */
   readonly observed: (row: ServerRow) => ServerRow
+  /** Whether nothing is known beyond the row. */
+  readonly isStored: (server: Pick<ServerRow, 'id' | 'nodeId'>) => boolean
+}
+
+/** The same for a cached answer, which lasts as long as what it has taken of them. */
+export function liveFacts(facts: ViewFacts, { live }: Pick<Reading, 'live'>): ViewFacts {
+  return {
+    templates: facts.templates, // by what is in the row alone
+    isOnline: (nodeId) => live(() => facts.isOnline(nodeId)),
+    usage: (serverId) => live(() => facts.usage(serverId)),
+    isStored: (server) => live(() => facts.isStored(server)),
+    observed: (row) => {
+      const server = { id: row.id, nodeId: row.nodeId }
+      if (live(() => facts.isStored(server))) return row
+      live(Symbol) // no two are the same: nobody says when what is not stored changes
+      return facts.observed(row)
+    },
+  }
 }
 
 /** The columns that a status is derived from. */
@@ -68,9 +87,35 @@ export async function viewerOf(at: At, caller: Holder, servers: readonly Rooted[
 
 /** A server as the API answers it to this viewer; values of secret variables are masked. */
 export function toServer(stored: ServerRow, { caller, permissions }: Viewer, facts: ViewFacts): z.input<typeof Server> {
+  const template = facts.templates.of(stored, caller)
+  const effectivePermissions = permissions(stored)
+  return Object.assign(fieldsOf(stored, template, facts), { template: template.shown, effectivePermissions })
+}
+
+/** The parts that the rows of a list are asked to have. */
+export type Included = readonly (typeof SERVER_PARTS)[number][] | undefined
+
+/** The same as a row of a list. */
+export function toListed(
+  stored: ServerRow,
+  { caller, permissions }: Viewer,
+  { facts, include }: { facts: ViewFacts; include: Included },
+): z.input<typeof ListedServer> {
+  const template = facts.templates.of(stored, caller)
+  const shown = include?.includes('template') === true ? template.shown : template.brief
+  const listed = Object.assign(fieldsOf(stored, template, facts), { template: shown })
+  if (include?.includes('effectivePermissions') !== true) return listed
+  return Object.assign(listed, { effectivePermissions: permissions(stored) })
+}
+
+function fieldsOf(
+  stored: ServerRow,
+  template: TemplateView,
+  facts: ViewFacts,
+): Omit<z.input<typeof Server>, 'template' | 'effectivePermissions'> {
   const row = facts.observed(stored)
-  const usage = usageOf(row, facts)
-  const template = facts.templates.of(row, caller)
+  const known = facts.usage(row.id)
+  const usage = usageOf(row, { usage: () => known })
   const ports = shownPorts(row, template)
   return {
     id: row.id,
@@ -127,7 +172,6 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
     stopTimeoutSeconds: row.stopTimeoutSeconds,
     timeZone: row.timeZone,
     eula: shownEula(row),
-    template: template.shown,
     node: {
       id: row.nodeId,
       name: row.nodeName,
@@ -137,11 +181,10 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
     },
     location: { id: row.locationId, name: row.locationName },
     connection: { host: ports[0].host, port: row.port },
-    effectivePermissions: permissions(row),
     cpuPercent: usage.cpuPercent,
     memoryUsageMb: usage.memoryUsageMb,
     diskUsageMb: usage.diskUsageMb,
-    diskEnforced: facts.usage(row.id)?.diskEnforced ?? null,
+    diskEnforced: known?.diskEnforced ?? null,
     mounts: mountsOfServer(row) as ServerMount[], // nothing changes an answer
     playersOnline: usage.playersOnline,
     playersMax: usage.playersMax,

@@ -1,0 +1,207 @@
+import { createHash } from 'node:crypto'
+import { type Clock, isoTime } from '../../shared/kernel/time.ts'
+import type { Holder } from '../access/permit.ts'
+import type { At } from '../access/relations.ts'
+import type { Db } from '../db/db.ts'
+import { GrantEnds } from './grant-ends.ts'
+
+/** What a cached answer is made from: only what is taken from here may change it. */
+export interface Reading {
+  /** Reads the database; the tables of its queries are noted. Where `now` is asked for, the answer lasts until the next grant ends. */
+  readonly at: At
+  /** Takes a value of the memory or of the clock: as soon as `look` gives another one (by `Object.is`), the answer is made anew. */
+  live<T>(look: () => T): T
+}
+
+/** An answer as it goes out. */
+export interface CachedAnswer {
+  readonly payload: Buffer
+  /** Changes with the bytes; without its quotes. */
+  readonly etag: string
+}
+
+/** Far more than an answer beside its bytes. */
+const OVERHEAD = 1000
+const MOST_FREE = 64
+/** One answer must not drive out all others. */
+const SHARE = 8
+
+interface Entry extends CachedAnswer {
+  readonly tables: readonly string[]
+  readonly since: number
+  /** Milliseconds since the epoch between which it holds. */
+  readonly from: number
+  readonly until: number
+  readonly values: readonly Value[]
+  readonly size: number
+}
+
+interface Value {
+  readonly look: () => unknown
+  readonly seen: unknown
+}
+
+/** What makes an answer of which nothing is known yet. */
+type Make = (reading: Reading) => Promise<Buffer>
+
+/**
+ * Answers that are given again as long as nothing that they were made of has changed: the tables that were read, the values
+ * that were looked at, the caller's rights (a part of the key), and the ends of grants. The least recently used go first.
+ */
+export class AnswerCache {
+  readonly #db: Db
+  readonly #clock: Clock
+  readonly #most: number
+  readonly #ends: GrantEnds
+  readonly #entries = new Map<string, Entry>()
+  readonly #running = new Map<string, { readonly since: number; readonly done: Promise<unknown> }>()
+  /** Each has a query builder of its own, which costs more than a small query: they are used again. */
+  readonly #free: OneReading[] = []
+  #bytes = 0
+
+  /** `most`: how many bytes it keeps; 0 makes every answer anew. */
+  constructor({ db, clock, most }: { db: Db; clock: Clock; most: number }) {
+    this.#db = db
+    this.#clock = clock
+    this.#most = most
+    this.#ends = new GrantEnds(db)
+  }
+
+  /** The answer that is known by `key`, which must hold all that the caller and the request have to do with it. */
+  find(key: string): CachedAnswer | undefined {
+    const entry = this.#entries.get(key)
+    if (entry === undefined) return undefined
+    const moment = this.#db.changes.moment()
+    if (moment === undefined) return undefined // it may hold again when what is committed now is known
+    this.#entries.delete(key)
+    if (!this.#holds(entry)) {
+      this.#bytes -= entry.size
+      return undefined
+    }
+    this.#entries.set(key, entry) // at the end: the first of the map is the one unused for longest
+    return entry
+  }
+
+  /** Makes the answer, unless the same is being made already of what is there now. */
+  async make(key: string, make: Make): Promise<CachedAnswer> {
+    if (this.#most === 0) return this.#made(key, { make, since: undefined })
+    const running = this.#running.get(key)
+    if (running !== undefined && running.since === this.#db.changes.moment()) {
+      await running.done.catch(() => undefined) // whoever began it gets the failure; this one makes its own
+      const found = this.find(key)
+      if (found !== undefined) return found
+    }
+    const since = this.#db.changes.moment()
+    if (since === undefined) return this.#made(key, { make, since })
+    const done = this.#made(key, { make, since })
+    const mine = { since, done }
+    this.#running.set(key, mine)
+    try {
+      return await done
+    } finally {
+      if (this.#running.get(key) === mine) this.#running.delete(key)
+    }
+  }
+
+  async #made(key: string, { make, since }: { make: Make; since: number | undefined }): Promise<CachedAnswer> {
+    const reading = this.#free.pop() ?? new OneReading(this.#db)
+    const from = this.#clock.nowMs()
+    reading.begin(from)
+    try {
+      const payload = await make(reading)
+      const answer = { payload, etag: etagOf(payload) }
+      if (since !== undefined) await this.#keep(key, answer, { reading, since, from })
+      return answer
+    } finally {
+      if (this.#free.length < MOST_FREE) this.#free.push(reading)
+    }
+  }
+
+  async #keep(
+    key: string,
+    answer: CachedAnswer,
+    { reading, since, from }: { reading: OneReading; since: number; from: number },
+  ): Promise<void> {
+    const size = answer.payload.length + key.length + OVERHEAD
+    if (size > this.#most / SHARE) return
+    const until = reading.asksClock ? await this.#ends.after(from) : Number.POSITIVE_INFINITY
+    const { values } = reading
+    const tables = [...reading.tables, ...(reading.asksClock ? GrantEnds.TABLES : [])]
+    const entry: Entry = { ...answer, tables, since, from, until, values, size }
+    if (!this.#db.changes.unmoved(tables, since)) return
+    this.#bytes += size - (this.#entries.get(key)?.size ?? 0)
+    this.#entries.delete(key)
+    this.#entries.set(key, entry)
+    for (const [oldest, { size: freed }] of this.#entries) {
+      if (this.#bytes <= this.#most) break
+      this.#entries.delete(oldest)
+      this.#bytes -= freed
+    }
+  }
+
+  #holds({ tables, since, from, until, values }: Entry): boolean {
+    if (!this.#db.changes.unmoved(tables, since)) return false
+    if (until !== Number.POSITIVE_INFINITY) {
+      const ms = this.#clock.nowMs()
+      // A clock that was set back brings ended grants to life again.
+      if (ms < from || ms >= until) return false
+    }
+    for (const { look, seen } of values) if (!Object.is(look(), seen)) return false
+    return true
+  }
+}
+
+/** What distinguishes callers in answers: who they are and what they may do, not by which of their credentials they call. */
+export function rightsKey(holder: Holder | undefined): string {
+  if (holder === undefined) return ''
+  const known = KEYS.get(holder)
+  if (known !== undefined) return known
+  const set = (permissions: ReadonlySet<string>): string => [...permissions].sort().join()
+  const text = `${holder.userId} ${set(holder.permissions)} ${holder.scope === null ? '' : set(holder.scope)}`
+  const key = createHash('sha256').update(text).digest('base64url')
+  KEYS.set(holder, key)
+  return key
+}
+
+const KEYS = new WeakMap<Holder, string>()
+
+class OneReading implements Reading {
+  readonly at: At
+  tables = new Set<string>()
+  values: Value[] = []
+  asksClock = false
+  #now = isoTime(0)
+
+  constructor(db: Db) {
+    const q = db.noting((tables) => {
+      for (const table of tables) this.tables.add(table)
+    })
+    const now = (): At['now'] => {
+      this.asksClock = true
+      return this.#now
+    }
+    this.at = {
+      q,
+      get now() {
+        return now()
+      },
+    }
+  }
+
+  begin(ms: number): void {
+    this.tables = new Set()
+    this.values = []
+    this.asksClock = false
+    this.#now = isoTime(ms)
+  }
+
+  readonly live = <T>(look: () => T): T => {
+    const seen = look()
+    this.values.push({ look, seen })
+    return seen
+  }
+}
+
+function etagOf(payload: Buffer): string {
+  return createHash('sha256').update(payload).digest('base64url').slice(0, 27)
+}

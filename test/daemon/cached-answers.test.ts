@@ -1,0 +1,299 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
+import { createApiKey, deleteApiKey } from '../../src/shared/api/api-keys.ts'
+import { login } from '../../src/shared/api/auth.ts'
+import { updateLocation } from '../../src/shared/api/locations.ts'
+import { updateNode } from '../../src/shared/api/nodes.ts'
+import { createRole, updateRole } from '../../src/shared/api/roles.ts'
+import { patchServer } from '../../src/shared/api/servers.ts'
+import { suspendServer, unsuspendServer } from '../../src/shared/api/suspension.ts'
+import { updateTemplate } from '../../src/shared/api/templates.ts'
+import { createUser } from '../../src/shared/api/users.ts'
+import { createClient } from '../../src/shared/client.ts'
+import { newId } from '../../src/shared/kernel/ids.ts'
+import { isoTime, now } from '../../src/shared/kernel/time.ts'
+import { addServer, type PlacePanel, place, startPlacePanel } from './place-panel.ts'
+
+const PASSWORD = 'correct-Horse-8-battery'
+const MINUTE = 60_000
+
+let panel: PlacePanel
+let world: World
+let other: Connection
+let passed = 0
+
+interface World {
+  readonly locationId: string
+  readonly nodeId: string
+  readonly templateId: string
+  readonly roleId: string
+  readonly ottoId: string
+  readonly servers: readonly string[]
+  readonly paths: readonly string[]
+  /** By name, as they call: one of them by a key that is made anew now and then. */
+  readonly tokens: Map<string, string>
+  keyId: string
+}
+
+beforeAll(async () => {
+  panel = await startPlacePanel({ uncachedTwin: true })
+  other = await Connection.open(panel.file, 'existing')
+  await other.exec('pragma busy_timeout = 5000; pragma foreign_keys = on')
+  world = await makeWorld()
+})
+
+afterAll(async () => {
+  await other.close()
+  await panel.close()
+})
+
+test('an answer is never older than the last write, whoever wrote, and whatever ended meanwhile', async () => {
+  const writes = Object.keys(WRITES) as (keyof typeof WRITES)[]
+  const one = fc.record({ what: fc.constantFrom(...writes), nth: fc.nat(2), text: fc.stringMatching(/^[a-z]{3,12}$/) })
+  await fc.assert(
+    fc.asyncProperty(fc.array(one, { minLength: 4, maxLength: 12 }), async (steps) => {
+      await compareAll('at the beginning')
+      for (const step of steps) {
+        await WRITES[step.what](step)
+        await compareAll(step.what)
+      }
+    }),
+    { numRuns: 5, endOnFailure: true },
+  )
+}, 110_000)
+
+test('answers 304 to who has the answer, and the answer again when it has changed', async () => {
+  const token = world.tokens.get('root') ?? ''
+  const path = `/api/locations/${world.locationId}`
+  const first = await get(panel.url, path, token)
+  const known = { 'if-none-match': first.etag ?? '' }
+  expect(first.etag).toMatch(/^"[\w-]{27}"$/)
+  const same = await get(panel.url, path, token, known)
+  expect(same).toEqual({ status: 304, etag: first.etag, text: '' })
+  await WRITES['a location is renamed']({ nth: 0, text: 'elsewhere' })
+  const changed = await get(panel.url, path, token, known)
+  expect(changed.status).toBe(200)
+  expect(changed.etag).not.toBe(first.etag)
+  // Whoever may not see it learns nothing by an etag.
+  expect((await get(panel.url, path, 'pst_nobody', { 'if-none-match': changed.etag ?? '' })).status).toBe(401)
+})
+
+interface Step {
+  readonly nth: number
+  readonly text: string
+}
+
+/** What happens between two looks. */
+const WRITES = {
+  'a server is renamed': async ({ nth, text }: Step) => {
+    const params = { serverId: serverAt(nth) as never }
+    const renamed = panel.admin.call(patchServer, { params, body: { name: `${text} ${Date.now()}` } })
+    await renamed.catch((error: unknown) => expect(error).toMatchObject({ code: 'SERVER_SUSPENDED' }))
+  },
+  'a server is renamed by another program': ({ nth, text }: Step) =>
+    sql('update server set name = ? where id = ?', [`${text} ${Date.now()}`, serverAt(nth)]),
+  'an owner changes': ({ nth }: Step) =>
+    panel.db.write(async ({ q }) => {
+      const ownerId = nth === 0 ? world.ottoId : await rootId()
+      await q.updateTable('server').set({ ownerId }).where('id', '=', serverAt(nth)).execute()
+    }),
+  'an agent reports a state': ({ nth }: Step) =>
+    panel.db.write(async ({ q, now: observedAt }) => {
+      const power = nth === 0 ? 'running' : 'offline'
+      await q.updateTable('server').set({ power, observedAt, pid: nth }).where('id', '=', serverAt(nth)).execute()
+    }),
+  'an agent reports usage': async ({ nth }: Step) => {
+    panel.usage.set(serverAt(nth), {
+      ...{
+        cpuCores: 1,
+        cpuPercent: Date.now() % 100,
+        memoryUsageMb: 5,
+        memoryTotalMb: 10,
+        diskUsageMb: Date.now() % 1000,
+      },
+      ...{ diskTotalMb: 5, diskIoMb: 1, networkRxBytes: '1', networkTxBytes: '2', processes: 1, uptimeMs: 5 },
+      ...{ playersOnline: nth, playersMax: 9, playerNames: [], timestamp: now(panel.clock) },
+    })
+  },
+  'a node comes and goes': async () => {
+    if (!panel.online.delete(world.nodeId)) panel.online.add(world.nodeId)
+  },
+  'a node was seen': () =>
+    panel.db.write(async ({ q, now: lastSeenAt }) => {
+      await q.updateTable('node').set({ lastSeenAt }).where('id', '=', world.nodeId).execute()
+    }),
+  'a node is renamed': async ({ text }: Step) => {
+    const node = { maxMemoryMb: 1024, maxCpuCores: 4, name: `${text}-${Date.now()}` }
+    await panel.admin.call(updateNode, { params: { nodeId: world.nodeId as never }, body: node })
+  },
+  'a location is renamed': async ({ text }: Step) => {
+    const body = { name: `${text} ${Date.now()}` }
+    await panel.admin.call(updateLocation, { params: { locationId: world.locationId as never }, body })
+  },
+  'a template is changed': async ({ text }: Step) => {
+    const params = { templateId: world.templateId as never }
+    await panel.admin.call(updateTemplate, { params, body: { name: `${text} ${Date.now()}`, stopCommand: text } })
+  },
+  'a template is changed by another program': ({ text }: Step) =>
+    sql('update template set name = ? where id = ?', [`${text} ${Date.now()}`, world.templateId]),
+  'a server is suspended, or no longer': async ({ nth }: Step) => {
+    const params = { serverId: serverAt(nth) as never }
+    await panel.admin
+      .call(suspendServer, { params, body: { reason: 'late' } })
+      .catch(() => panel.admin.call(unsuspendServer, { params }))
+  },
+  'a grant is given that ends': ({ nth }: Step) => grant(serverAt(nth), isoTime(panel.clock.nowMs() + 15 * MINUTE)),
+  'a grant is given for ever': ({ nth }: Step) => grant(serverAt(nth), null),
+  'a grant is taken away': ({ nth }: Step) =>
+    panel.db.write(async ({ q }) => {
+      await q.deleteFrom('serverAccess').where('serverId', '=', serverAt(nth)).execute()
+    }),
+  'a grant is taken away by another program': ({ nth }: Step) =>
+    sql('delete from server_access where server_id = ?', [serverAt(nth)]),
+  'a node is assigned for a while': () =>
+    panel.db.write(async ({ q, now: assignedAt }) => {
+      const expiresAt = isoTime(panel.clock.nowMs() + 25 * MINUTE)
+      const who = { userId: null, roleId: world.roleId, nodeId: world.nodeId, assignedBy: null }
+      await q.deleteFrom('nodeAssignment').execute()
+      await q
+        .insertInto('nodeAssignment')
+        .values({ id: newId('asg', panel.clock), ...who, assignedAt, expiresAt })
+        .execute()
+    }),
+  'a role may do something else': async ({ nth }: Step) => {
+    const permissions =
+      [['node.read'], ['node.read', 'admin.read', 'location.read'], ['server.read', 'template.read']][nth] ?? []
+    await panel.admin.call(updateRole, { params: { roleId: world.roleId as never }, body: { permissions } })
+  },
+  'a role is taken away by another program': () => sql('delete from user_role where role_id = ?', [world.roleId]),
+  'a role is given': () =>
+    panel.db.write(async (tx) => {
+      const row = { userId: world.ottoId, roleId: world.roleId }
+      await tx.q
+        .insertInto('userRole')
+        .values(row)
+        .onConflict((conflict) => conflict.doNothing())
+        .execute()
+      tx.onCommit(() => panel.credentials.changed())
+    }),
+  'a key is revoked': async () => {
+    await panel.admin.call(deleteApiKey, { params: { keyId: world.keyId as never } }).catch(() => undefined) // it may be gone
+  },
+  'a key is revoked by another program': () => sql('delete from api_key where id = ?', [world.keyId]),
+  'a key is made': () => makeKey(),
+  'time passes': async ({ nth }: Step) => panel.advance(([6, 16, 31][nth] ?? 1) * MINUTE),
+  'a key expires': async () => {
+    if (passed > 15) return // sessions end as well
+    passed += 1
+    panel.advance(61 * MINUTE)
+  },
+  'a setting is changed': ({ text }: Step) => panel.db.write((tx) => panel.settings.set(tx, 'panel.name', text)),
+  'something is refused': async () => {
+    const params = { serverId: serverAt(0) as never }
+    await panel.admin.call(patchServer, { params, body: { allocatedMemoryMb: 1_000_000 } }).catch(() => undefined)
+  },
+} satisfies Record<string, (step: Step) => Promise<unknown>>
+
+/** All answers of both to everybody: twice, so that what is compared after the next write has been cached before it. */
+async function compareAll(after: string): Promise<void> {
+  for (let round = 0; round < 2; round++) {
+    const asked = [...world.tokens].flatMap(([who, token]) => world.paths.map((path) => ({ who, token, path })))
+    const answers = await Promise.all(
+      asked.map(async ({ who, token, path }) => {
+        const ours = await get(panel.url, path, token)
+        return { ask: `${who} ${path}`, ours, fresh: await get(panel.twinUrl, path, token) }
+      }),
+    )
+    const shown = ({ status, text }: { status: number; text: string }) => ({ status, body: withoutIds(text) })
+    for (const { ask, ours, fresh } of answers) {
+      expect({ after, ask, ...shown(ours) }).toEqual({ after, ask, ...shown(fresh) })
+    }
+  }
+}
+
+/** Refusals name the request. */
+function withoutIds(text: string): string {
+  return text.replace(/"requestId":"[^"]*"/, '')
+}
+
+async function get(url: string, path: string, token: string, headers: Record<string, string> = {}) {
+  const response = await fetch(url + path, { headers: { authorization: `Bearer ${token}`, ...headers } })
+  return { status: response.status, etag: response.headers.get('etag'), text: await response.text() }
+}
+
+function serverAt(nth: number): string {
+  return world.servers[nth % world.servers.length] ?? ''
+}
+
+async function sql(text: string, values: readonly unknown[]): Promise<void> {
+  await other.run(text, values)
+}
+
+async function grant(serverId: string, expiresAt: ReturnType<typeof isoTime> | null): Promise<void> {
+  await panel.db.write(async ({ q, now: createdAt }) => {
+    const row = { permissions: JSON.stringify(['server.read', 'console.read']), filePaths: null, expiresAt }
+    await q.deleteFrom('serverAccess').where('serverId', '=', serverId).execute()
+    await q
+      .insertInto('serverAccess')
+      .values({
+        id: newId('acc', panel.clock),
+        serverId,
+        userId: world.ottoId,
+        ...row,
+        createdAt,
+        updatedAt: createdAt,
+      })
+      .execute()
+  })
+}
+
+async function rootId(): Promise<string> {
+  const row = await panel.db.read
+    .selectFrom('user')
+    .select('id')
+    .where('username', '=', 'ada')
+    .executeTakeFirstOrThrow()
+  return row.id
+}
+
+async function makeKey(): Promise<void> {
+  const permissions = [`server.read:${world.servers[0]}`, 'node.read']
+  const body = { name: `key ${Date.now()}`, permissions: permissions as never, expiresIn: 3600 }
+  const { id, key } = await panel.admin.call(createApiKey, { body })
+  world.keyId = id
+  world.tokens.set('key', key)
+}
+
+async function makeWorld(): Promise<World> {
+  const at = await place(panel)
+  const servers: string[] = []
+  for (const primaryPort of [25_565, 25_566, 25_567]) servers.push((await addServer(panel, at, { primaryPort })).id)
+  const role = await panel.admin.call(createRole, { body: { name: 'watchers', permissions: ['node.read'] } })
+  const person = { email: 'otto@example.org', username: 'otto', password: PASSWORD }
+  const otto = await panel.admin.call(createUser, { body: { ...person, roleIds: [role.id] } })
+  const session = await createClient({ baseUrl: panel.url, fetch }).call(login, {
+    body: { email: person.email, password: PASSWORD, rememberMe: true },
+  })
+  if (!('token' in session)) throw new Error('the sign-in wants more')
+  const paths = [
+    '/api/settings/public',
+    '/api/auth/profile',
+    '/api/nodes',
+    `/api/nodes/${at.nodeId}`,
+    '/api/servers?limit=2',
+    '/api/servers?include=template,effectivePermissions&sort=name',
+    '/api/admin/servers',
+    ...servers.map((id) => `/api/servers/${id}`),
+    `/api/locations/${at.locationId}`,
+    '/api/templates',
+    '/api/admin/audit-logs?limit=5',
+  ]
+  const tokens = new Map([
+    ['root', panel.token],
+    ['otto', session.token],
+  ])
+  world = { ...at, servers, roleId: role.id, ottoId: otto.id, paths, tokens, keyId: '' }
+  await makeKey()
+  return world
+}

@@ -1,0 +1,116 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Db, openDb } from '../../../src/daemon/db/db.ts'
+import { migrate } from '../../../src/daemon/db/migrations.ts'
+import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
+import { namedTables } from '../../../src/daemon/db/sqlite/named-tables.ts'
+import { systemClock } from '../../../src/shared/kernel/time.ts'
+
+let folder: string
+let db: Db
+let other: Connection
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'panel-changes-'))
+  const file = join(folder, 'panel.db')
+  await migrate(file)
+  const connection = await Connection.open(file, 'existing')
+  await connection.exec(`
+    create table parent (id text primary key); create table child (parent_id text references parent (id) on delete cascade, n int);
+    create table grandchild (child text); create table apart (id text primary key);
+    create table noted (what text); create trigger note after update on parent begin insert into noted values ('x'); end;
+    create trigger gone after delete on child begin delete from grandchild; end;`)
+  await connection.close()
+  db = await openDb(file, systemClock)
+  other = await Connection.open(file, 'existing')
+  await other.exec('pragma busy_timeout = 5000')
+})
+
+afterAll(async () => {
+  await other.close()
+  await db.close()
+  await rm(folder, { recursive: true })
+})
+
+const TABLES = ['parent', 'child', 'grandchild', 'apart', 'noted']
+
+async function movedBy(statement: string): Promise<string[]> {
+  const before = await settled()
+  await db.write(async ({ q }) => void (await sql.raw(statement).execute(q)))
+  await settled()
+  return TABLES.filter((table) => !db.changes.unmoved([table], before))
+}
+
+async function settled(): Promise<number> {
+  for (;;) {
+    const moment = db.changes.moment()
+    if (moment !== undefined) return moment
+    await db.write(async () => undefined)
+  }
+}
+
+test('a commit moves the tables that its statements change, and none that they read', async () => {
+  expect(await movedBy("insert into apart values ('a')")).toEqual(['apart'])
+  expect(await movedBy('insert into apart select id from parent')).toEqual(['apart'])
+  expect(await movedBy('with one as (select id from parent) insert into "apart" select id from one')).toEqual(['apart'])
+  expect(await movedBy('update child set n = (select count(*) from apart)')).toEqual(['child'])
+  expect(await movedBy('select * from parent')).toEqual([])
+})
+
+test('what triggers and foreign keys change moves as well', async () => {
+  expect(await movedBy("update parent set id = 'x' where id = 'y'")).toEqual(['parent', 'noted'])
+  expect(await movedBy('delete from child')).toEqual(['child', 'grandchild'])
+  expect(await movedBy('delete from parent')).toEqual(['parent', 'child', 'grandchild'])
+  expect(await movedBy("insert or replace into parent values ('p')")).toEqual(['parent', 'child', 'grandchild'])
+  expect(await movedBy("replace into parent values ('p')")).toEqual(['parent', 'child', 'grandchild'])
+})
+
+test('a statement of which nothing is known moves everything', async () => {
+  expect(await movedBy('create table later (id text)')).toEqual(TABLES)
+  expect(await movedBy('reindex apart')).toEqual(TABLES)
+})
+
+test('a commit of another connection moves everything, and whoever wants to know hears of it', async () => {
+  const before = await settled()
+  let heard = 0
+  const end = db.changes.onForeign(() => heard++)
+  await other.run("insert into apart values ('other')")
+  expect(db.changes.moment()).toBeUndefined()
+  expect(heard).toBeGreaterThan(0)
+  await settled()
+  expect(db.changes.unmoved(['parent'], before)).toBe(false)
+  const after = await settled()
+  await db.write(async ({ q }) => void (await sql.raw('delete from noted').execute(q)))
+  await settled()
+  expect(db.changes.unmoved(['parent', 'apart'], after)).toBe(true)
+  end()
+})
+
+test('a transaction that is undone moves nothing that others rely on for longer than itself', async () => {
+  const before = await settled()
+  const refused = db.write(async ({ q }) => {
+    await sql.raw("insert into apart values ('undone')").execute(q)
+    throw new Error('refused')
+  })
+  await expect(refused).rejects.toThrow('refused')
+  expect(await settled()).toBeGreaterThanOrEqual(before)
+  expect(db.changes.unmoved(['parent'], before)).toBe(true)
+})
+
+test('a statement that reads more than tables is refused where tables are noted', async () => {
+  const named = await namedTables(other)
+  for (const more of [
+    'random()',
+    "datetime('now')",
+    'current_timestamp',
+    '(select name from sqlite_schema)',
+    'changes()',
+  ]) {
+    expect(() => named.readBy(`select ${more} from apart`)).toThrow('more than tables')
+  }
+  expect(named.readBy('select "n" from "child" join parent on 1 = 1')).toEqual(['child', 'parent'])
+  await expect(sql`select random()`.execute(db.noting(() => undefined))).rejects.toThrow('more than tables')
+})
