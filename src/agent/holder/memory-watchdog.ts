@@ -8,8 +8,8 @@ import { type RunScope, runPids } from './run-processes.ts'
 const NEAR_MS = 5000
 /** And at one that uses so much of it at most. */
 const FURTHER: readonly { readonly share: number; readonly everyMs: number }[] = [
-  { share: 0.25, everyMs: 30_000 },
-  { share: 0.5, everyMs: 15_000 },
+  { share: 0.25, everyMs: 15_000 },
+  { share: 0.5, everyMs: 10_000 },
 ]
 const MIB = 1024 * 1024
 const TMPFS = 0x01021994

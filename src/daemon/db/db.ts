@@ -139,10 +139,11 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     close: async () => {
       await queue.end()
       await readers.close()
-      changes.close()
       // On a full disk the log cannot be brought into the file; it stays beside it and is read at the next start.
       await writer.exec('PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE)').catch(() => undefined)
       await writer.close()
+      // Last: to close a file takes SQLite's locks of it away from the whole process.
+      changes.close()
     },
   }
 }

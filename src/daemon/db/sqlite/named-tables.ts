@@ -37,7 +37,7 @@ export async function namedTables(connection: Connection): Promise<NamedTables> 
     if (NOT_TABLES.test(sql)) throw new Error(`this statement reads more than tables: ${sql.slice(0, 200)}`)
     return wordsOf(sql, schema.tables)
   }
-  return { readBy: remembered(read), changedBy: remembered(changed) }
+  return { readBy: cachedBySql(read), changedBy: cachedBySql(changed) }
 }
 
 interface SchemaOfTables {
@@ -111,7 +111,7 @@ function lower(value: unknown): string {
 }
 
 /** Statements are few, and each runs again and again. */
-function remembered<T>(make: (sql: string) => T): (sql: string) => T {
+function cachedBySql<T>(make: (sql: string) => T): (sql: string) => T {
   const known = new Map<string, T>()
   return (sql) => {
     const before = known.get(sql)
