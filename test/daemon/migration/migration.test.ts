@@ -1,4 +1,6 @@
+import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
 import { createApiKey } from '../../../src/shared/api/api-keys.ts'
 import { login } from '../../../src/shared/api/auth.ts'
 import {
@@ -253,6 +255,23 @@ describe('a migration', () => {
     const failed = await client.call(listMigrationSteps, { params, query: { status: 'failed' } })
     expect(failed).toEqual([])
     await events.until('migration_paused', () => seen('migration_paused', jobId).length > 0)
+  })
+
+  it('fails when its plan cannot be stored, and keeps no other from starting', async () => {
+    const { panel } = stage
+    const file = await Connection.open(join(panel.dataDir, 'db', 'panel.db'), 'existing')
+    try {
+      await file.exec(`pragma busy_timeout = 5000; create trigger no_steps before insert on migration_step
+        begin select raise(abort, 'no steps today'); end`)
+      const job = await stage.in(await stage.start())
+      expect(job).toMatchObject({ status: 'failed', errorCode: 'INTERNAL_ERROR', steps: [] })
+      expect(job.error).not.toContain('no steps today')
+      await file.exec('drop trigger no_steps')
+      await panel.client.call(cancelMigration, { params: { jobId: job.id as MigrationId }, body: {} })
+      await stage.in(await stage.start({ dryRun: true }), ['completed'])
+    } finally {
+      await file.close()
+    }
   })
 })
 

@@ -3,6 +3,7 @@ import type { MigrationPlan } from '../../../../shared/api/migration.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
+import { isStorageFailure } from '../../../db/sqlite/failures.ts'
 import { defineJob, type StepEnd } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import { changeJob } from './change.ts'
@@ -52,46 +53,63 @@ export function registerPlans(
             await changeJob(tx, deps, { jobId, event: 'taken' })
             return findJob(tx.q, jobId)
           })
-          // It may have been resumed since; while this job is open no other one is added for it.
+          // While this job is open no other one is added for a migration that is resumed.
           if (job?.status !== 'validating') return async (tx) => planAgain(tx, jobId)
           const made = await planned(deps, { job, signal })
-          return async (tx) => {
-            if (made.kind === 'refused') {
-              const { error, errorCode } = made
-              await changeJob(tx, deps, { jobId, event: 'refused', set: { error, errorCode } })
-              return undefined
-            }
-            const { built, set } = made
-            const config = parseJson(MigrationConfig, job.config)
-            const plan = { ...set, plan: JSON.stringify(built.plan), planHash: built.plan.hash }
-            const refusal = config.dryRun || config.verifyOf !== null ? undefined : refusalOf(built.plan, config)
-            if (refusal !== undefined) {
-              // Without steps there is nothing to go on with: resuming it makes the plan anew.
-              await changeJob(tx, deps, { jobId, event: 'refused', set: { ...plan, planHash: null, ...refusal } })
-              return undefined
-            }
-            if (config.dryRun) {
-              await changeJob(tx, deps, { jobId, event: 'planned_only', set: { ...plan, outcome: 'clean' } })
-              return undefined
-            }
-            // What was cancelled meanwhile has no steps to leave out.
-            if ((await findJob(tx.q, jobId))?.requested !== 'cancel') await insertSteps(tx, jobId, built.steps)
-            await changeJob(tx, deps, { jobId, event: 'planned', set: plan })
-            await dispatch(tx, deps, jobId)
-            return undefined
+          // Stored before the job's step ends: what the database refuses for good ends the migration, and is not tried for ever.
+          try {
+            await deps.db.write((tx) => store(tx, deps, { job, made }))
+          } catch (error) {
+            if (signal.aborted || isStorageFailure(error)) throw error
+            deps.log.error({ err: error, jobId }, 'cannot store the plan of a migration')
+            await deps.db.write((tx) => changeJob(tx, deps, { jobId, event: 'refused', set: NOT_MADE }))
           }
+          // It may have been resumed in between.
+          return async (tx) => planAgain(tx, jobId)
         },
       },
     },
     ended: async (tx, { input: { jobId } }, status) => {
       if (status === 'succeeded') return
-      const set = {
-        error: 'The plan could not be made; the log of the panel has the reason',
-        errorCode: 'INTERNAL_ERROR',
-      }
-      await changeJob(tx, deps, { jobId, event: 'refused', set })
+      await changeJob(tx, deps, { jobId, event: 'refused', set: NOT_MADE })
     },
   })
+}
+
+const NOT_MADE = {
+  error: 'The plan could not be made; the log of the panel has the reason',
+  errorCode: 'INTERNAL_ERROR',
+} as const
+
+/** Writes down what came of a plan, and all of its steps. */
+async function store(
+  tx: Tx,
+  deps: MigrationDeps,
+  { job, made }: { readonly job: MigrationRow; readonly made: Made },
+): Promise<void> {
+  const { id: jobId } = job
+  if (made.kind === 'refused') {
+    const { error, errorCode } = made
+    await changeJob(tx, deps, { jobId, event: 'refused', set: { error, errorCode } })
+    return
+  }
+  const { built, set } = made
+  const config = parseJson(MigrationConfig, job.config)
+  const plan = { ...set, plan: JSON.stringify(built.plan), planHash: built.plan.hash }
+  const refusal = config.dryRun || config.verifyOf !== null ? undefined : refusalOf(built.plan, config)
+  if (refusal !== undefined) {
+    // Without steps there is nothing to go on with: resuming it makes the plan anew.
+    await changeJob(tx, deps, { jobId, event: 'refused', set: { ...plan, planHash: null, ...refusal } })
+    return
+  }
+  if (config.dryRun) {
+    await changeJob(tx, deps, { jobId, event: 'planned_only', set: { ...plan, outcome: 'clean' } })
+    return
+  }
+  // What was cancelled meanwhile has no steps to leave out.
+  if ((await findJob(tx.q, jobId))?.requested !== 'cancel') await insertSteps(tx, jobId, built.steps)
+  await changeJob(tx, deps, { jobId, event: 'planned', set: plan })
+  await dispatch(tx, deps, jobId)
 }
 
 async function planAgain(tx: Tx, jobId: string): Promise<StepEnd<Record<string, never>> | undefined> {
@@ -139,11 +157,7 @@ async function planned(
     }
     if (error instanceof PanelError) return { kind: 'refused', error: error.message, errorCode: error.code }
     deps.log.error({ err: error, jobId: job.id }, 'cannot make the plan of a migration')
-    return {
-      kind: 'refused',
-      error: 'The plan could not be made; the log of the panel has the reason',
-      errorCode: 'INTERNAL_ERROR',
-    }
+    return { kind: 'refused', ...NOT_MADE }
   }
 }
 
