@@ -9,8 +9,9 @@
 #   OUT_DIR                       where the plan, the events and the report are left (default: migration)
 #   TIME_LIMIT                    how long to wait for the move (default: 6h)
 #
-# It ends with 0 when everything came and is the same on both sides, with 3 when single things failed or differ, with 75 when it is
-# worth while to run it again as it is, and else with what the command that failed has ended with.
+# It ends with 0 when nothing failed and what came is the same on both sides (the report has what was left out, and why), with 3 when
+# single things failed or differ, with 75 when it is worth while to run it again as it is, and else with what the command that failed
+# has ended with.
 set -u
 
 : "${SOURCE_URL:?is not set}" "${MAP_FILE:?is not set}"
@@ -73,4 +74,4 @@ panel migration report "$job" --format markdown --out "$out/report.md" || exit
 panel migration report "$job" --format json --out "$out/report.json" || exit
 
 if [ $moved -ne 0 ] || [ $same -ne 0 ]; then exit 3; fi
-say "everything came; $out/report.md says what to do next"
+say "nothing has failed; $out/report.md says what was left out, and what to do next"

@@ -13,9 +13,14 @@ export interface BareOptions {
   readonly database: string
   readonly scratch: string
   readonly serverId: string
-  readonly listAnswer: string
-  readonly getAnswer: string
+  /** Bytes that `/bytes/<name>` sends. */
+  readonly answers: Readonly<Record<string, string>>
 }
+
+/** Transactions that the daemon commits together at most. */
+const GROUP = 64
+
+type Reader = (query: Query) => Promise<unknown[]>
 
 interface Query {
   readonly sql: string
@@ -28,24 +33,37 @@ answerAll(async (question) => {
 })
 
 /**
- * What a program without a panel would do: Fastify and the daemon's own SQL by prepared statements. Its payload is
+ * What a program without a panel would do: Fastify and the daemon's own SQL by prepared statements. `/list` and `/get` send
  * `JSON.stringify` of the rows that these statements give, one array for each: for a page the count, the 50 servers with
- * what is joined to them, and each template once. The daemon answers more from the same rows (every server with its
- * template and the caller's permissions); `answer` and `bareAnswer` are the two sizes. `/…-bytes` sends the daemon's bytes.
+ * what is joined to them, and each template once. `/list-json` and `/get-json` have SQLite write the same rows, as one text of
+ * arrays for each statement. `/bytes/<name>` sends the daemon's own bytes without asking anything. `/insert` answers when
+ * its row is on disk, committed as the daemon commits: what has come meanwhile in one transaction, one statement for each.
  */
 async function listen(options: BareOptions): Promise<string> {
   const { list, get } = await queriesOf(options)
   const readers = [await reader(options.database), await reader(options.database)]
   const app = Fastify({ logger: false })
   let turn = 0
-  const rows = (statements: readonly Query[]) => {
-    const read = readers[turn++ % readers.length]
-    return Promise.all(statements.map((query) => read?.(query)))
+  const rows = (statements: readonly Query[]): Promise<unknown[][]> => {
+    const read = readers[turn++ % readers.length] ?? readers[0]
+    return Promise.all(statements.map((query) => (read as Reader)(query))) // there are two
   }
+  const texts = async (statements: readonly Query[]): Promise<string> => {
+    const found = await rows(statements)
+    return `[${found.map(([row]) => (row as { rows: string }).rows).join(',')}]` // see asJson
+  }
+  const [listJson, getJson] = [await asJson(list, rows), await asJson(get, rows)]
   app.get('/list', async (_, reply) => reply.type('application/json').send(JSON.stringify(await rows(list))))
   app.get('/get', async (_, reply) => reply.type('application/json').send(JSON.stringify(await rows(get))))
-  app.get('/list-bytes', async (_, reply) => reply.type('application/json').send(options.listAnswer))
-  app.get('/get-bytes', async (_, reply) => reply.type('application/json').send(options.getAnswer))
+  app.get('/list-json', async (_, reply) => reply.type('application/json').send(await texts(listJson)))
+  app.get('/get-json', async (_, reply) => reply.type('application/json').send(await texts(getJson)))
+  for (const [name, answer] of Object.entries(options.answers)) {
+    app.route({
+      method: ['GET', 'POST', 'PATCH'],
+      url: `/bytes/${name}`,
+      handler: async (_, reply) => reply.type('application/json').send(answer),
+    })
+  }
   app.get('/stream', (_, reply) => {
     reply.hijack()
     reply.raw.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -58,6 +76,20 @@ async function listen(options: BareOptions): Promise<string> {
   })
   await app.listen({ host: '127.0.0.1', port: 0 })
   return `http://127.0.0.1:${(app.server.address() as AddressInfo).port}` // a TCP listener has one
+}
+
+/** The statements with their rows as one text each; the names of their columns are those of the rows that they give. */
+async function asJson(
+  statements: readonly Query[],
+  rows: (statements: readonly Query[]) => Promise<unknown[][]>,
+): Promise<Query[]> {
+  const found = await rows(statements)
+  return statements.map(({ sql, parameters }, i) => {
+    const columns = Object.keys((found[i]?.[0] as object | undefined) ?? {})
+    if (columns.length === 0) throw new Error(`a statement of the floor gives no row: ${sql}`)
+    const names = columns.map((name) => `"${name}"`).join(', ')
+    return { sql: `select json_group_array(json_array(${names})) as rows from (${sql})`, parameters }
+  })
 }
 
 /** The SQL that the daemon runs for its list and its single read, recorded from its own functions. */
@@ -78,7 +110,7 @@ async function queriesOf({ database, serverId }: BareOptions): Promise<{ list: Q
 }
 
 /** One bare connection with the daemon's pragmas and each statement prepared once. */
-async function reader(file: string): Promise<(query: Query) => Promise<unknown[]>> {
+async function reader(file: string): Promise<Reader> {
   const db = await opened(file)
   await executed(db, 'PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA query_only = ON')
   const prepared = new Map<string, sqlite3.Statement>()
@@ -93,16 +125,47 @@ async function reader(file: string): Promise<(query: Query) => Promise<unknown[]
   }
 }
 
+/** With the pragmas and the group commit of the daemon's writer (src/daemon/db/write-queue.ts). */
 async function durableInsert(file: string): Promise<(text: string) => Promise<void>> {
   const db = await opened(file)
   await executed(
     db,
     'PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE IF NOT EXISTS entry (id integer primary key, data text)',
   )
-  const statement = db.prepare('INSERT INTO entry (data) VALUES (?)')
+  const [begin, entry, commit] = ['BEGIN IMMEDIATE', 'INSERT INTO entry (data) VALUES (?)', 'COMMIT'].map((sql) =>
+    run(db.prepare(sql)),
+  ) as [Run, Run, Run] // three statements
+  const waiting: { text: string; resolve: () => void; reject: (error: unknown) => void }[] = []
+  let isDraining = false
+  const drain = async (): Promise<void> => {
+    isDraining = true
+    await Promise.resolve() // so that calls of the same turn share a commit
+    while (waiting.length > 0) {
+      const group = waiting.splice(0, GROUP)
+      try {
+        await begin()
+        for (const { text } of group) await entry(text)
+        await commit()
+        for (const { resolve } of group) resolve()
+      } catch (error) {
+        for (const { reject } of group) reject(error)
+      }
+    }
+    isDraining = false
+  }
   return (text) =>
     new Promise((resolve, reject) => {
-      statement.run([text], (error: Error | null) => (error === null ? resolve() : reject(error)))
+      waiting.push({ text, resolve, reject })
+      if (!isDraining) void drain()
+    })
+}
+
+type Run = (...values: readonly string[]) => Promise<void>
+
+function run(statement: sqlite3.Statement): Run {
+  return (...values) =>
+    new Promise((resolve, reject) => {
+      statement.run(values, (error: Error | null) => (error === null ? resolve() : reject(error)))
     })
 }
 

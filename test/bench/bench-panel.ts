@@ -18,8 +18,19 @@ import { DIST, runPanel, SFTP_HERE } from '../run-panel.ts'
 import { until } from './waiting.ts'
 
 const SETUP_TOKEN = 'a-setup-token-for-the-bench'
+/** Who has set the panel up. */
+export const ROOT = { email: 'root@example.org', password: 'Correct horse 9 battery!' } as const
 /** A folder for CPU profiles of the daemon; each is written when the daemon ends. */
 const PROFILES = process.env['PANEL_BENCH_PROFILES']
+
+const RAISED = {
+  PANEL_LIMITS__REQUESTS_PER_MINUTE: '100000000',
+  PANEL_LIMITS__AUTH_REQUESTS_PER_MINUTE: '100000000',
+  PANEL_LIMITS__FILE_REQUESTS_PER_MINUTE: '100000000',
+  PANEL_LIMITS__CONSOLE_COMMANDS_PER_MINUTE: '100000000',
+  PANEL_LIMITS__STREAMS_PER_SERVER: '100000',
+  PANEL_LIMITS__STREAMS_PER_USER: '100000',
+}
 
 type TemplateBody = z.input<typeof NewTemplate>
 
@@ -28,6 +39,7 @@ export class BenchPanel {
   readonly home: string
   readonly url: string
   readonly #port: number
+  readonly #limits: 'raised' | 'as shipped'
   #token = ''
   #nodeId = ''
   #locationId = ''
@@ -35,11 +47,11 @@ export class BenchPanel {
   #agent: ChildProcess | undefined
   #log = ''
 
-  /** A fresh installation with a running daemon; there is no agent yet. */
-  static async enter(): Promise<BenchPanel> {
+  /** A fresh installation with a running daemon; there is no agent yet. Limits of clients are out of the way, or as shipped. */
+  static async enter(limits: 'raised' | 'as shipped' = 'raised'): Promise<BenchPanel> {
     const home = await mkdtemp(join(tmpdir(), 'panel-bench-'))
     await chmod(home, 0o711)
-    const panel = new BenchPanel(home, await quietPort())
+    const panel = new BenchPanel(home, await quietPort(), limits)
     try {
       await panel.startDaemon()
       await panel.#setUp()
@@ -50,8 +62,9 @@ export class BenchPanel {
     return panel
   }
 
-  private constructor(home: string, port: number) {
+  private constructor(home: string, port: number, limits: 'raised' | 'as shipped') {
     this.home = home
+    this.#limits = limits
     this.#port = port
     this.url = `http://127.0.0.1:${port}`
   }
@@ -96,11 +109,8 @@ export class BenchPanel {
       PANEL_SETUP_TOKEN: SETUP_TOKEN,
       PANEL_CREDENTIAL_KEY: 'ab'.repeat(32),
       PANEL_LOG__LEVEL: 'info',
-      PANEL_LIMITS__REQUESTS_PER_MINUTE: '100000000',
-      PANEL_LIMITS__AUTH_REQUESTS_PER_MINUTE: '100000000',
-      PANEL_LIMITS__FILE_REQUESTS_PER_MINUTE: '100000000',
-      PANEL_LIMITS__STREAMS_PER_SERVER: '100000',
-      PANEL_LIMITS__STREAMS_PER_USER: '100000',
+      PANEL_HTTP__MAX_CONNECTIONS: '20000',
+      ...(this.#limits === 'raised' ? RAISED : {}),
     }
   }
 
@@ -116,6 +126,11 @@ export class BenchPanel {
 
   async stopDaemon(): Promise<void> {
     await end(this.#daemon)
+  }
+
+  /** Ends the daemon as a machine does that has no memory left. */
+  async killDaemon(): Promise<void> {
+    await end(this.#daemon, 'SIGKILL')
   }
 
   /** Enrols the agent and starts it; resolves when the daemon sees it. */
@@ -202,9 +217,8 @@ export class BenchPanel {
   async #setUp(): Promise<void> {
     const { token } = await createClient({ baseUrl: this.url, fetch }).call(completeSetup, {
       body: {
-        email: 'root@example.org',
+        ...ROOT,
         username: 'root',
-        password: 'Correct horse 9 battery!',
         setupToken: SETUP_TOKEN,
       },
     })
@@ -236,9 +250,9 @@ function pidOf(child: ChildProcess | undefined): number {
   return child.pid
 }
 
-async function end(child: ChildProcess | undefined): Promise<void> {
+async function end(child: ChildProcess | undefined, signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
   if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
   const ended = once(child, 'exit')
-  child.kill('SIGTERM')
+  child.kill(signal)
   await ended
 }

@@ -1,17 +1,20 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
+import { report } from '../daemon/agent-peer.ts'
 import { DIST } from '../run-panel.ts'
 import { BenchPanel } from './bench-panel.ts'
 import { type Cost, costOf, cpuOf, cpuOfEndedChildren } from './cost.ts'
-import { load, type Target } from './http-load.ts'
+import { load, type Request, type Target } from './http-load.ts'
+import { wakeupsPerSecond } from './idle-servers.ts'
 import { obedientAgent } from './orders.ts'
 import { allProcesses, Helper } from './processes.ts'
-import { seedServers } from './seed.ts'
+import { scattered, seedServers } from './seed.ts'
 import { seedAudit } from './seed-audit.ts'
 import { talkativeServer } from './talkative-server.ts'
 import type { ViewerQuestion } from './viewers.ts'
 import { pause } from './waiting.ts'
+import { commandTarget, createTarget, emptyNode } from './writes.ts'
 
 /** What one unit of some work (a request, a command, a second) costs. A smaller number is better; `perSecond` is a rate. */
 export interface UnitCost {
@@ -19,6 +22,8 @@ export interface UnitCost {
   readonly cpuMs: number
   readonly instructions: number | null
   readonly perSecond: number | null
+  /** How often threads were woken up; where nothing is asked for. */
+  readonly wakeups?: number
 }
 
 /** The costs of one build by name, as one round has measured them. */
@@ -27,6 +32,8 @@ export type RoundCosts = Record<string, UnitCost>
 const SERVERS = 1000
 const AUDIT_ROWS = 20_000
 const CONNECTIONS = 8
+/** Of mixed requests every so many is a write: 5 %. */
+const WRITE_EVERY = 20
 const WARM_MS = 600
 const LOAD_MS = 1500
 const COMMANDS = 10
@@ -41,6 +48,7 @@ const SETTLE_MS = 1500
 const parts = process.argv.slice(2)
 const costs: RoundCosts = {}
 if (parts.includes('requests') || parts.includes('commands')) Object.assign(costs, await withoutAgent())
+if (parts.includes('writes')) Object.assign(costs, await writeCosts())
 if (parts.includes('console')) Object.assign(costs, await consoleCosts())
 if (parts.includes('idle')) Object.assign(costs, await idleCosts())
 process.stdout.write(JSON.stringify(costs))
@@ -62,16 +70,48 @@ async function withoutAgent(): Promise<RoundCosts> {
 async function requestCosts(panel: BenchPanel, serverId: (index: number) => string): Promise<RoundCosts> {
   const { url, token } = panel
   const get = (path: string): Target => ({ url, token, path })
+  const someServer = (index: number): string => `/api/servers/${serverId(scattered(index, SERVERS))}`
+  const write: Request = {
+    method: 'PATCH',
+    path: someServer,
+    body: (index) => JSON.stringify({ description: `changed for the ${index}th time` }),
+  }
+  const mixed = { every: WRITE_EVERY, request: write }
   const costs: RoundCosts = {
+    'public settings': await requestCost(panel, { url, path: '/api/settings/public' }),
+    'own profile': await requestCost(panel, get('/api/auth/profile')),
+    'list of nodes': await requestCost(panel, get('/api/nodes')),
     'list of 50 servers': await requestCost(panel, get('/api/servers?limit=50')),
     'view of a server': await requestCost(panel, get(`/api/servers/${serverId(SERVERS / 2)}`)),
     'page of the audit log': await requestCost(panel, get('/api/admin/audit-logs?limit=50')),
+    'views of any servers, 5 % writes': await requestCost(panel, { url, token, path: someServer, among: mixed }),
+    'list of 50 servers, 5 % writes': await requestCost(panel, { ...get('/api/servers?limit=50'), among: mixed }),
   }
   const peer = await obedientAgent(panel)
   const path = (count: number): string => `/api/servers/${serverId(count % SERVERS)}/start`
   costs['power order'] = await requestCost(panel, { url, token, method: 'POST', path, body: '{}' })
   await peer.leave()
   return costs
+}
+
+/** What needs servers that run: commands to their consoles; and creations, on a node of their own. */
+async function writeCosts(): Promise<RoundCosts> {
+  const panel = await BenchPanel.enter()
+  try {
+    const serverId = await seedServers(panel, SERVERS, { running: true })
+    const servers = Array.from({ length: SERVERS }, (_, index) => report(serverId(index)))
+    const peers = [await obedientAgent(panel, { servers })]
+    const place = await emptyNode(panel)
+    peers.push(await obedientAgent(panel, { nodeId: place.nodeId }))
+    const costs = {
+      'command to a console': await requestCost(panel, commandTarget(panel, serverId)),
+      'creation of a server': await requestCost(panel, await createTarget(panel, place)),
+    }
+    for (const peer of peers) await peer.leave()
+    return costs
+  } finally {
+    await panel.leave()
+  }
 }
 
 async function requestCost(panel: BenchPanel, target: Target): Promise<UnitCost> {
@@ -146,8 +186,11 @@ async function idleCosts(): Promise<RoundCosts> {
     await pause(SETTLE_MS)
     const holders = await holderPids(panel)
     const second = async (pids: readonly number[]): Promise<UnitCost> => {
-      const cost = await costOf(pids, () => pause(IDLE_MS))
-      return perUnit(cost, 'second', cost.seconds)
+      let woken = 0
+      const cost = await costOf(pids, async () => {
+        woken = await wakeupsPerSecond(pids, IDLE_MS)
+      })
+      return { ...perUnit(cost, 'second', cost.seconds), wakeups: woken }
     }
     return {
       [`${IDLE_SERVERS} idle holders`]: await second(holders),

@@ -20,6 +20,8 @@ export interface Compared {
   readonly instructions: Pair | null
   /** Rates say little on a machine that does other things: they are shown and decide nothing. */
   readonly perSecond: Pair | null
+  /** Of a second in which nothing is asked for; shown, as the CPU time of that second decides. */
+  readonly wakeups: Pair | null
   /** By instructions where they are counted, else by CPU time. */
   readonly verdict: Verdict
 }
@@ -88,7 +90,8 @@ function compared(rounds: readonly { other: RoundCosts; this: RoundCosts }[], na
   if (cpuMs === null) throw new Error(`${name} was not measured in every round`)
   const instructions = pair((cost) => cost.instructions)
   const verdict = verdictOf(instructions ?? cpuMs)
-  return { unit: rounds[0]?.this[name]?.unit ?? '', verdict, cpuMs, instructions, perSecond: pair((c) => c.perSecond) }
+  const [perSecond, wakeups] = [pair((cost) => cost.perSecond), pair((cost) => cost.wakeups ?? null)]
+  return { unit: rounds[0]?.this[name]?.unit ?? '', verdict, cpuMs, instructions, perSecond, wakeups }
 }
 
 function verdictOf({ ratio, rounds: [least] }: Pair): Verdict {

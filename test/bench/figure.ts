@@ -1,6 +1,6 @@
-/** One measured number. `ok` is `null` where there is nothing to reach. */
+/** One measured number; `value` is `null` where it could not be measured. `ok` is `null` where there is nothing to reach. */
 export interface Figure {
-  readonly value: number
+  readonly value: number | null
   readonly unit: string
   readonly target: string | null
   readonly ok: boolean | null
@@ -25,6 +25,31 @@ export function atLeast(value: number, least: number, unit: string): Figure {
 /** A number that must stay under `limit`. */
 export function under(value: number, limit: number, unit: string): Figure {
   return { value: rounded(value), unit, target: `< ${limit}`, ok: value < limit }
+}
+
+/** A number that `limit` may be, but not exceed. */
+export function atMost(value: number, limit: number, unit: string): Figure {
+  return { value: rounded(value), unit, target: `<= ${limit}`, ok: value <= limit }
+}
+
+/** A number that is not there, and why. */
+export function notMeasured(why: string): Figure {
+  return { value: null, unit: `not measured: ${why}`, target: null, ok: null }
+}
+
+/**
+ * A rate that must reach `least` where the floor reaches `floorsLeast`; on a slower machine it must reach the same share of
+ * what the floor does.
+ */
+export function atLeastBeside(
+  value: number,
+  floor: number,
+  { least, floorsLeast }: { readonly least: number; readonly floorsLeast: number },
+  unit: string,
+): Figure {
+  const scaled = Math.min(least, (least / floorsLeast) * floor)
+  const target = `>= ${rounded(scaled)} (${least} where the bare route reaches ${floorsLeast}/s; here it reaches ${rounded(floor)})`
+  return { value: rounded(value), unit, target, ok: value >= scaled }
 }
 
 /** A number that must be exactly this one. */

@@ -1,28 +1,40 @@
 import { cpus, loadavg, release } from 'node:os'
 import { parseArgs } from 'node:util'
 import { DIST } from '../run-panel.ts'
+import { asShipped } from './as-shipped.ts'
 import { auditExport } from './audit-export.ts'
 import { backups } from './backups.ts'
 import { compareBuilds } from './compare.ts'
 import { PARTS, type Part } from './compare-parts.ts'
-import { fanOut, oneViewer } from './fan-out.ts'
+import { fanOut, flood, oneViewer } from './fan-out.ts'
+import { feedEnd } from './feed-end.ts'
 import type { Measurement } from './figure.ts'
 import { files } from './files.ts'
 import { idleServers } from './idle-servers.ts'
+import { joining } from './joining.ts'
 import { lists } from './lists.ts'
 import { orders } from './orders.ts'
+import { quotaOfOne, quotaOfTwo } from './quota.ts'
 import { reads } from './reads.ts'
 import { sseConnects } from './sse-connects.ts'
 import { startUp } from './start-up.ts'
+import { writes } from './writes.ts'
 
 const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
+  quotaOfOne,
+  quotaOfTwo,
+  asShipped,
   reads,
   orders,
+  writes,
   fanOut,
   oneViewer,
+  flood,
+  feedEnd,
   sseConnects,
   startUp,
   idleServers,
+  joining,
   lists,
   files,
   auditExport,
@@ -32,7 +44,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
 /**
  * Prints one JSON object: each figure with its target and whether it was reached. What happens goes to stderr. A missed
  * target is a result; only a measurement that fails makes the exit code 1. `--only reads,orders` runs a part.
- * With PANEL_BENCH_OTHER_DIST two builds are compared instead (parts: requests, commands, console, idle), and the exit code is
+ * With PANEL_BENCH_OTHER_DIST two builds are compared instead (see compare-parts.ts), and the exit code is
  * 0 only when this one is not worse in anything.
  */
 const { values } = parseArgs({ options: { only: { type: 'string' } } })

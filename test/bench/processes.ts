@@ -25,6 +25,18 @@ export async function proportionalMiB(pid: number): Promise<number> {
   return Number(/^Pss:\s+(\d+)/m.exec(rollup)?.[1]) / 1024
 }
 
+/** How often the process's threads have waited for something so far: each time one of them is woken up. */
+export async function wakeups(pid: number): Promise<number> {
+  const threads = await readdir(`/proc/${pid}/task`)
+  const counts = await Promise.all(
+    threads.map(async (id) => {
+      const status = await readFile(`/proc/${pid}/task/${id}/status`, 'utf8').catch(() => '') // it has ended meanwhile
+      return Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1] ?? 0)
+    }),
+  )
+  return counts.reduce((sum, count) => sum + count, 0)
+}
+
 /** A process of this machine. */
 export interface SeenProcess {
   readonly pid: number
@@ -80,6 +92,12 @@ export class Helper {
     this.#child = fork(fileURLToPath(new URL(`./${name}.js`, import.meta.url)), args, {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     })
+  }
+
+  /** The id of its process. */
+  get pid(): number {
+    if (this.#child.pid === undefined) throw new Error('a helper of the bench was not started')
+    return this.#child.pid
   }
 
   /** Sends the question and resolves with the next answer; rejects when the child ends instead. */

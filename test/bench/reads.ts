@@ -13,7 +13,7 @@ const CONNECTIONS = 16
 /** The daemon does at least half of what the bare route does. */
 const RATIO = 0.5
 
-/** Reading servers, of 1,000 and of 10,000, against a bare route with the same SQL and against one with the same bytes. */
+/** Reading servers, of 1,000 and of 10,000, against bare routes: the same SQL by rows, by JSON texts, and the same bytes. */
 export const reads: Measurement = async (progress) => ({
   ...(await readsOf(1000, progress)),
   ...(await readsOf(10_000, progress)),
@@ -32,17 +32,22 @@ async function readsOf(count: number, progress: (text: string) => void): Promise
       database: panel.database,
       scratch: join(panel.home, 'scratch.db'),
       serverId,
-      listAnswer: await answer(listPath),
-      getAnswer: await answer(getPath),
+      answers: { list: await answer(listPath), get: await answer(getPath) },
     }
     const { url } = await bare.ask<{ url: string }>(options)
     const daemon = { url: panel.url, token: panel.token }
     const list = {
       daemon: { ...daemon, path: listPath },
       sql: { url, path: '/list' },
-      bytes: { url, path: '/list-bytes' },
+      json: { url, path: '/list-json' },
+      bytes: { url, path: '/bytes/list' },
     }
-    const get = { daemon: { ...daemon, path: getPath }, sql: { url, path: '/get' }, bytes: { url, path: '/get-bytes' } }
+    const get = {
+      daemon: { ...daemon, path: getPath },
+      sql: { url, path: '/get' },
+      json: { url, path: '/get-json' },
+      bytes: { url, path: '/bytes/get' },
+    }
     return {
       ...(await compare(`list50of${count}`, list, progress)),
       ...(await compare(`oneOf${count}`, get, progress)),
@@ -55,12 +60,12 @@ async function readsOf(count: number, progress: (text: string) => void): Promise
 
 async function compare(
   name: string,
-  targets: Readonly<Record<'daemon' | 'sql' | 'bytes', Target>>,
+  targets: Readonly<Record<'daemon' | 'sql' | 'json' | 'bytes', Target>>,
   progress: (text: string) => void,
 ): Promise<Figures> {
-  const rounds: Record<keyof typeof targets, number[]> = { daemon: [], sql: [], bytes: [] }
+  const rounds: Record<keyof typeof targets, number[]> = { daemon: [], sql: [], json: [], bytes: [] }
   const latencies: number[] = []
-  const each = ['daemon', 'sql', 'bytes'] as const
+  const each = ['daemon', 'sql', 'json', 'bytes'] as const
   for (const who of each) await load(targets[who], CONNECTIONS, WARM_MS)
   for (let round = 0; round < ROUNDS; round++) {
     for (const who of each) {
@@ -69,14 +74,17 @@ async function compare(
       if (who === 'daemon') latencies.push(p99)
     }
   }
-  const [daemon, sql, bytes] = [median(rounds.daemon), median(rounds.sql), median(rounds.bytes)]
+  const [daemon, sql] = [median(rounds.daemon), median(rounds.sql)]
+  const [json, bytes] = [median(rounds.json), median(rounds.bytes)]
   const ratios = rounds.daemon.map((value, round) => value / (rounds.sql[round] ?? Number.NaN))
   progress(`${name}: ${daemon.toFixed(0)}/s, bare ${sql.toFixed(0)}/s, ratio ${median(ratios).toFixed(2)}`)
   return {
     [`${name}.ratioToSameSql`]: atLeast(median(ratios), RATIO, 'of the bare route'),
+    [`${name}.ratioToSameSqlAsJson`]: shown(daemon / json, 'of the bare route'),
     [`${name}.ratioToSameBytes`]: shown(daemon / bytes, 'of the bare route'),
     [`${name}.perSecond`]: shown(daemon, 'requests/s'),
     [`${name}.bareSqlPerSecond`]: shown(sql, 'requests/s'),
+    [`${name}.bareJsonPerSecond`]: shown(json, 'requests/s'),
     [`${name}.bareBytesPerSecond`]: shown(bytes, 'requests/s'),
     [`${name}.p99`]: shown(median(latencies), `ms with ${CONNECTIONS} connections`),
     [`${name}.answer`]: shown(await bodyBytes(targets.daemon), 'bytes'),

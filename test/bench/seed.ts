@@ -1,8 +1,20 @@
 import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 import type { BenchPanel } from './bench-panel.ts'
 
+/** How servers are seeded where the usual is not meant. */
+interface Seeding {
+  /** Spread evenly over these nodes, one after the other, instead of on the panel's own. */
+  readonly nodeIds?: readonly string[]
+  /** As if their agents had reported them running at generation 1. */
+  readonly running?: true
+}
+
 /** Writes `count` stopped servers of a template into the database of a running daemon, as if they had been created. */
-export async function seedServers(panel: BenchPanel, count: number): Promise<(index: number) => string> {
+export async function seedServers(
+  panel: BenchPanel,
+  count: number,
+  { nodeIds = [panel.nodeId], running }: Seeding = {},
+): Promise<(index: number) => string> {
   const templateId = await panel.makeTemplate(template)
   const environment = JSON.stringify(Object.fromEntries(template.variables.map(({ name }) => [name, 'a value'])))
   const stamp = new Date().toISOString()
@@ -23,11 +35,34 @@ export async function seedServers(panel: BenchPanel, count: number): Promise<(in
        select printf('alc_bench%021d', i), ?, printf('srv_bench%021d', i), '127.0.0.1', 30000 + i, ?, ? from n`,
       [count, panel.nodeId, stamp, stamp],
     )
+    const node = "json_extract(?, printf('$[%d]', cast(substr(id, 10) as integer) % ?))"
+    const nodes = JSON.stringify(nodeIds)
+    if (nodeIds.length > 1) {
+      await connection.run(`update server set node_id = ${node}`, [nodes, nodeIds.length])
+      await connection.run('update allocation set node_id = (select node_id from server where id = server_id)')
+    }
+    if (running === true) {
+      await connection.run(
+        `update server set desired = 'running', generation = 1, power = 'running', observed_generation = 1,
+           observed_at = ?, started_at = ?, pid = 4242`,
+        [stamp, stamp],
+      )
+    }
     await connection.exec('commit')
   } finally {
     await connection.close()
   }
-  return (index) => `srv_bench${String(index).padStart(21, '0')}`
+  return seededId
+}
+
+/** The id of a seeded server. */
+export function seededId(index: number): string {
+  return `srv_bench${String(index).padStart(21, '0')}`
+}
+
+/** A spread of numbers below `count` that is the same in every run. */
+export function scattered(index: number, count: number): number {
+  return (Math.imul(index + 1, 2_654_435_761) >>> 0) % count
 }
 
 const VARIABLES = ['VERSION', 'MOTD', 'MAX_PLAYERS', 'WORLD', 'DIFFICULTY', 'SEED', 'ADMIN_PASSWORD', 'EXTRA_FLAGS']

@@ -18,9 +18,10 @@ beforeAll(async () => {
   stage = await MigrationStage.open({
     source: {
       ...{ servers: 3, nodes: 1, filesPerServer: 2, fileKb: 4, ...none },
-      customize: ({ nodes }) => {
+      customize: ({ nodes, servers }) => {
         // Names of the source are whatever somebody has typed there.
         if (nodes[0] !== undefined) nodes[0].name = EVIL
+        servers[0]?.subusers[0]?.permissions.push('some.right\nnothing is in the way')
       },
     },
   })
@@ -110,7 +111,8 @@ describe('panel migration', () => {
     const text = await readFile(plan, 'utf8')
     for (const key of Object.values(stage.source.keys)) expect(text).not.toContain(key)
     expect(JSON.parse(text)).toMatchObject({ request: { nodeMappings: { 1: stage.panel.nodeId } } })
-    await run(10, ['plan', ...request(), '--detailed-exitcode'])
+    const { stderr } = await run(10, ['plan', ...request(), '--detailed-exitcode'])
+    expect(stderr).toContain('no counterpart for some.right\\nnothing is in the way')
     await run(2, ['plan', ...request(), '--bwlimit', 'fast'])
     expect((await run(8, ['plan', ...request(), '--bwlimit', '1K'])).stderr).toContain('bytesPerSecond')
     const slow = ['--bwlimit', '1.5M/s', '--database-host', '10.0.0.5:3306', '--on-conflict', 'database=copy']

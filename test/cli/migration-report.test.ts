@@ -50,6 +50,13 @@ it.each([
   expect(text).toContain('2.0 KiB')
 })
 
+it('a report does not say that everything came when servers were left out', () => {
+  const head = (skipped: number) =>
+    textReport(JOB as MigrationJob, { ...REPORT, totals: { server: { ...COUNTS, skipped } } }).split('\n')[0]
+  expect(head(0)).toMatch(/: everything came$/)
+  expect(head(2)).toMatch(/: not everything came$/)
+})
+
 it('a report in Markdown has no markup of a hostile source', () => {
   const text = markdownReport(JOB as MigrationJob, REPORT)
   expect(text).not.toContain('<script>')

@@ -44,11 +44,12 @@ it('two hundred servers with a gibibyte come past a throttle, in little memory a
   // What any daemon takes with its first thousand requests is not the migration's.
   for (let i = 0; i < 1000; i++) await panel.client.call(listServers, { query: { limit: 10 } })
   const [daemon = 0] = panel.pids()
-  const base = await rssOf(daemon)
-  let most = base
   const took: number[] = []
-  const ended = async (jobId: MigrationId) => {
-    for (;;) {
+  const grown: number[] = []
+  const moved = async () => {
+    const base = await rssOf(daemon)
+    const jobId = await start()
+    for (let most = base; ; ) {
       const from = performance.now()
       await panel.client.call(listServers, { query: { limit: 10 } })
       took.push(performance.now() - from)
@@ -57,13 +58,14 @@ it('two hundred servers with a gibibyte come past a throttle, in little memory a
         // As whoever watches does: the plan and all steps are megabytes.
         const [job] = await panel.client.call(listMigrations, { query: { limit: 1 } })
         if (['completed', 'failed', 'cancelled'].includes(job?.status ?? '')) {
+          grown.push(Math.round((most - base) / MIB))
           return await panel.client.call(getMigration, { params: { jobId } })
         }
       }
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
   }
-  const first = await ended(await start())
+  const first = await moved()
   const failed = first.steps.filter(({ status }) => status === 'failed')
   expect({ status: first.status, failed: failed.map(({ action, error }) => `${action} ${error}`) }).toEqual({
     status: 'completed',
@@ -74,12 +76,12 @@ it('two hundred servers with a gibibyte come past a throttle, in little memory a
   expect(bytes).toBeGreaterThan(1000 * MIB)
   expect((await source.log()).filter(({ early }) => early)).toEqual([])
   const again = performance.now()
-  const second = await ended(await start())
+  const second = await moved()
   const secondMs = performance.now() - again
   const changed = Object.values(second.report?.totals ?? {}).map(({ created, updated }) => created + updated)
   const sorted = [...took].sort((a, b) => a - b)
   const figures = {
-    grownMiB: Math.round((most - base) / MIB),
+    grownMiB: Math.max(...grown),
     p99Ms: Math.round(sorted[Math.floor(sorted.length * 0.99)] ?? 0),
     secondSeconds: Math.round(secondMs / 1000),
     changed: changed.reduce((sum, count) => sum + count, 0),

@@ -26,7 +26,7 @@ export function nextTime({ cron, timeZone }: CronTimes, afterMs: number): IsoTim
 
 /** Whether this is a cron line of so many fields (five, or six with seconds first) that some time fits. */
 export function isCronLine(cron: string, fields: readonly (5 | 6)[] = [5]): boolean {
-  return (fields.includes(6) && hasSeconds(cron) ? problemWithSeconds(cron) : problemOf(cron)) === undefined
+  return (fields.includes(6) && hasSeconds(cron) ? problemWithSeconds(cron) : cronProblem(cron)) === undefined
 }
 
 /**
@@ -38,7 +38,7 @@ export function checkCron(
   nowMs: number,
   { leastMs = 0, field = 'body.cron' }: { readonly leastMs?: number; readonly field?: string } = {},
 ): DueTimes {
-  const problem = problemOf(cron)
+  const problem = cronProblem(cron)
   if (problem !== undefined) throw fieldError(field, `${CRON_LINE}: ${problem}`.slice(0, 300))
   const times = dueTimesOf(textOf(cron), timeZone)
   if (leastMs === 0) return times
@@ -59,7 +59,8 @@ function textOf(cron: string): CronText {
   return read
 }
 
-function problemOf(cron: string): string | undefined {
+/** What is wrong with a cron line of five fields: it cannot be read, or no time fits it. `undefined`: nothing. */
+export function cronProblem(cron: string): string | undefined {
   const read = readCron(cron)
   if ('problem' in read) return read.problem
   // Without a year a line fits times for ever or never, so that it does not matter from when on.

@@ -42,6 +42,10 @@ export const ConflictPolicies = z.object({
 })
 export type ConflictPolicies = z.infer<typeof ConflictPolicies>
 
+const WebAddress = z.url({ protocol: /^https?$/ })
+/** Addresses are stored, answered and written into plans as they are. */
+const WITHOUT_SECRETS = [isWithoutSecrets, 'must have no user name or password in it'] as const
+
 const PortRange = z
   .object({ from: z.int().min(1024).max(65535), to: z.int().min(1024).max(65535) })
   .refine(({ from, to }) => from <= to, 'from must not be above to')
@@ -63,7 +67,7 @@ export const MigrationOptions = z.object({
   transport: z.enum(['auto', 'backup', 'node']).default('auto'),
   /** Where archives of the source may lie beside its nodes, such as the object store of its backups: scheme, host and port. */
   archiveOrigins: z
-    .array(z.url({ protocol: /^https?$/ }).max(300))
+    .array(WebAddress.max(300).refine(...WITHOUT_SECRETS))
     .max(20)
     .default([]),
   /** Database hosts of the source that are asked although their addresses are private: `host` or `host:port`, as the source names them. */
@@ -343,7 +347,7 @@ export type SourceTest = z.infer<typeof SourceTest>
 
 /** A key of the source: it goes into a header, so it holds no blanks and no control characters. */
 const Key = z.string().regex(/^[\x21-\x7e]{8,512}$/, 'must be 8 to 512 visible characters without blanks')
-const SourceUrl = z.url({ protocol: /^https?$/ }).max(500)
+const SourceUrl = WebAddress.max(500).refine(...WITHOUT_SECRETS)
 /** Folders of a node, below a root that its agent allows. */
 export const DirectorySource = z.object({
   kind: z.literal('directory'),
@@ -544,3 +548,10 @@ export const retryMigrationStep = defineEndpoint({
   ],
   audit: { action: 'migration.retry' },
 })
+
+function isWithoutSecrets(address: string): boolean {
+  // What is no address is refused for that.
+  if (!URL.canParse(address)) return true
+  const { username, password } = new URL(address)
+  return username === '' && password === ''
+}

@@ -27,7 +27,16 @@ let events: ConsoleReader
 
 beforeAll(async () => {
   const none = { suspended: 0, fullSlots: 0, zeroSlots: 0 }
-  stage = await MigrationStage.open({ source: { servers: 3, nodes: 1, filesPerServer: 2, fileKb: 4, ...none } })
+  stage = await MigrationStage.open({
+    source: {
+      ...{ servers: 3, nodes: 1, filesPerServer: 2, fileKb: 4, ...none },
+      customize: ({ servers }) => {
+        // It can be read, and there is no such day.
+        const never = servers[0]?.schedules.find(({ name }) => name === 'odd times')
+        if (never !== undefined) never.cron = { minute: '0', hour: '0', dayOfMonth: '31', month: '2', dayOfWeek: '*' }
+      },
+    },
+  })
   events = new ConsoleReader(`${stage.panel.url}/api/admin/events`, stage.panel.adminToken)
 })
 
@@ -50,6 +59,12 @@ describe('a migration', () => {
     expect(await start({ nodeMappings: {} })).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.nodeMappings'] })
     expect(await start({ scope: 'server' })).toMatchObject({ fields: ['body.serverMappings'] })
     expect(await start({ url: undefined })).toMatchObject({ fields: ['body.url'] })
+    // They would be kept, answered and announced with the address.
+    const secret = stage.source.url.replace('//', '//somebody:secret@')
+    expect(await start({ url: secret })).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.url'] })
+    expect(await start({ options: { archiveOrigins: [secret] } })).toMatchObject({
+      fields: ['body.options.archiveOrigins.0'],
+    })
     expect(await start({ nodeMappings: { 1: 'node_01aaaaaaaaaaaaaaaaaaaaaaaa' } })).toMatchObject({
       code: 'MIGRATION_TARGET_NODES_NOT_FOUND',
     })
@@ -126,6 +141,9 @@ describe('a migration', () => {
       failed: [],
     })
     expect(job).toMatchObject({ outcome: 'clean', hasKeys: false, report: { clean: true, sourceLeftovers: [] } })
+    expect(job.report?.skipped).toContainEqual(
+      expect.objectContaining({ type: 'schedule', name: 'odd times', reason: 'cron_unreadable' }),
+    )
     const servers = await stage.servers()
     expect(servers).toHaveLength(3)
     for (const { id, uuid, status, ownerId } of servers) {

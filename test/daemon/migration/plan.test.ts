@@ -174,6 +174,15 @@ describe('the plan of a migration', () => {
     }
   })
 
+  it('does once what a source names twice, and says so', () => {
+    const [first, second] = source.servers
+    if (first === undefined || second === undefined) throw new Error('the source has servers')
+    const { plan: made, steps } = plan({}, { ...source, servers: [first, second, { ...second, id: first.id }] })
+    expect(new Set(steps.map(({ id }) => id)).size).toBe(steps.length)
+    expect(steps.filter(({ action }) => action === 'import_server').map(({ sourceId }) => sourceId)).toEqual(['1', '2'])
+    expect(made.warnings).toEqual([expect.stringMatching(/^server server \d: the source has the id 1 more than once$/)])
+  })
+
   it('links a location of the same name, and makes names that this panel takes', () => {
     const { plan: made, steps } = plan()
     expect(made.items.find(({ action }) => action === 'import_location')).toMatchObject({

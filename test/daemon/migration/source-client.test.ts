@@ -481,6 +481,29 @@ describe('an address that is no source', () => {
     ).toEqual([])
   })
 
+  it('cannot bring an address that mail would read as more than one', async () => {
+    const emails = [
+      'a@b.example\r\nBcc: c@d.example',
+      'a\u001b[31m@b.example',
+      'a@b.example,c@d.example',
+      'a <a@b.example>',
+      'a\u202e@b.example',
+    ]
+    const good = ["o'neil+x@b.example", 'ü@b.example', 'root@localhost']
+    const at = await answering((_, response) => {
+      const data = [...emails, ...good].map((email, id) => ({
+        object: 'user',
+        attributes: { id, username: 'a', email },
+      }))
+      response.end(JSON.stringify({ object: 'list', data }))
+    })
+    const { items, unreadable } = await (await opened(at)).users(signal)
+    expect(items.map(({ email }) => email)).toEqual(good)
+    expect(unreadable.map(({ id, reason }) => `${id} ${reason}`)).toEqual(
+      emails.map((_, id) => expect.stringMatching(new RegExp(`^${id} .*email: must be an e-mail address`))),
+    )
+  })
+
   it('can neither fill the memory nor bring a key into a message', async () => {
     const deep = await answering((_, response) => response.end('['.repeat(100_000)))
     expect(await failureOf(opened(deep))).toMatchObject({ problem: 'not-a-source' })

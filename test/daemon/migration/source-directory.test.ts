@@ -44,6 +44,11 @@ beforeAll(async () => {
   writeServer('s04', manifestOf(4, 'owner: steve\n').replace('Paper', 'Quarry'))
   writeServer('broken', 'name: [')
   symlinkSync('/etc', at('elsewhere'))
+  for (const byte of [0xfd, 0xfe]) {
+    const folder = Buffer.concat([Buffer.from(`${stage.root}/`), Buffer.from([byte])])
+    mkdirSync(folder)
+    writeFileSync(Buffer.concat([folder, Buffer.from('/panel-server.yaml')]), manifestOf(19))
+  }
 })
 afterAll(() => stage.leave())
 
@@ -53,9 +58,12 @@ describe('a folder of a node with servers', () => {
     expect(items.map(({ id }) => id)).toEqual(
       Array.from({ length: 18 }, (_, n) => `s${String(n + 1).padStart(2, '0')}`),
     )
+    const noText = { kind: 'server', id: null, name: '\ufffd', reason: expect.stringMatching(/not UTF-8/) }
     expect(unreadable).toEqual([
       expect.objectContaining({ kind: 'server', id: 'broken', reason: expect.stringMatching(/panel-server\.yaml/) }),
       expect.objectContaining({ kind: 'server', id: 'elsewhere', reason: expect.stringMatching(/link/) }),
+      expect.objectContaining(noText),
+      expect.objectContaining(noText),
     ])
     expect(items[1]).toMatchObject({
       name: 'Server 2',
@@ -98,7 +106,7 @@ describe('a folder of a node with servers', () => {
       ['steve', 'steve', true],
     ])
     expect((await source.nodes()).items).toMatchObject([{ id: NODE, origin: '' }])
-    expect(await source.probe(signal)).toMatchObject({ flavor: 'directory', missing: [], counts: { server: 20 } })
+    expect(await source.probe(signal)).toMatchObject({ flavor: 'directory', missing: [], counts: { server: 22 } })
   })
 
   it('answers one server as it is now, and none that is gone or broken', async () => {

@@ -1,6 +1,7 @@
 import * as api from '../../../shared/api/migration.ts'
 import type { Action } from '../../kit/command.ts'
 import { usage } from '../../kit/failure.ts'
+import { oneLine } from '../../kit/output/escape.ts'
 import { call } from '../../kit/resource/actions.ts'
 import { listAction } from '../../kit/resource/list.ts'
 import { jobOf, stepsIn } from './job.ts'
@@ -22,7 +23,7 @@ export const viewMigration: Action = async (run) => {
   const job = await call(run, api.getMigration, { params: { jobId } })
   await run.out.item(job, MIGRATIONS)
   if (run.out.machine || run.out.format === 'csv') return
-  if (job.error !== null) run.notice(`\n${job.error}`)
+  if (job.error !== null) run.notice(`\n${oneLine(job.error)}`)
   const conflicts = job.plan?.conflicts ?? []
   if (conflicts.length > 0) {
     run.notice('')

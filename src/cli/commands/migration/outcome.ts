@@ -7,12 +7,14 @@ import {
 import { ERRORS, isErrorCode } from '../../../shared/kernel/errors.ts'
 import type { MigrationId } from '../../../shared/kernel/ids.ts'
 import { CLI_FAILURES, CliFailure, type CliFailureCode } from '../../kit/failure.ts'
+import { oneLine } from '../../kit/output/escape.ts'
 import { column, type View } from '../../kit/output/view.ts'
 import type { Run } from '../../kit/run.ts'
 import { follow } from './follow.ts'
 import { stepsIn } from './job.ts'
 import { afterEvent, isEnd, type Progress, progressOf } from './progress.ts'
 import { type Progressing, progressLines } from './progress-lines.ts'
+import { serversLeftOut } from './report-text.ts'
 import { MIGRATIONS, statusOf } from './views.ts'
 
 /** What a migration has come to, for programs; the last line of `-o jsonl`. */
@@ -128,8 +130,10 @@ async function finish(run: Run, job: MigrationJob): Promise<number> {
   await writeResult(run, { ...withoutDetail(job), type: 'migration_result', exitCode: exit, failed, report })
   if (!run.out.machine) {
     for (const { action, name, error, errorCode } of failed.slice(0, SHOWN_FAILED))
-      run.notice(`failed: ${action} ${name}: ${error ?? errorCode ?? 'no reason is given'}`)
+      run.notice(oneLine(`failed: ${action} ${name}: ${error ?? errorCode ?? 'no reason is given'}`))
     if (failed.length > SHOWN_FAILED) run.notice(`and more: panel migration steps ${job.id} --failed`)
+    const left = report === null ? 0 : serversLeftOut(job, report)
+    if (left > 0) run.notice(`servers that have not come: ${left}; the report says why`)
     if (report !== null) run.notice(`panel migration report ${job.id}`)
   }
   if (failure !== undefined) throw failure

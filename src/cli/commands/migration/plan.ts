@@ -3,6 +3,7 @@ import type { Action } from '../../kit/command.ts'
 import { CLI_FAILURES } from '../../kit/failure.ts'
 import { byteSize } from '../../kit/output/byte-size.ts'
 import { shortDuration } from '../../kit/output/cell.ts'
+import { oneLine } from '../../kit/output/escape.ts'
 import { column, type View } from '../../kit/output/view.ts'
 import { call } from '../../kit/resource/actions.ts'
 import type { Run } from '../../kit/run.ts'
@@ -66,7 +67,7 @@ async function show(run: Run, plan: api.MigrationPlan): Promise<void> {
     run.notice('')
     await run.out.list(plan.lost, LOST)
   }
-  for (const warning of plan.warnings.slice(0, MOST_WARNINGS)) run.notice(warning)
+  for (const warning of plan.warnings.slice(0, MOST_WARNINGS)) run.notice(oneLine(warning))
   if (plan.warnings.length > MOST_WARNINGS)
     run.notice(`and ${plan.warnings.length - MOST_WARNINGS} more; -o json has all`)
 }

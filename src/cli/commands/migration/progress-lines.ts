@@ -1,4 +1,5 @@
 import { byteSize } from '../../kit/output/byte-size.ts'
+import { oneLine } from '../../kit/output/escape.ts'
 import type { Run } from '../../kit/run.ts'
 import type { Progress } from './progress.ts'
 import { doneOf } from './views.ts'
@@ -25,7 +26,7 @@ export function progressLines(run: Run): Progressing {
       if (cutOff !== last.cutOff) run.notice(cutOff === '' ? 'connected again' : `cut off from the panel: ${cutOff}`)
       const unseen = progress.failures - last.failures
       const failed = unseen === 0 ? [] : progress.failed.slice(-unseen)
-      for (const { action, name, error } of failed) run.notice(`failed: ${action} ${name}: ${error}`)
+      for (const { action, name, error } of failed) run.notice(oneLine(`failed: ${action} ${name}: ${error}`))
       const { failures } = progress
       const head = `${progress.status} ${progress.phase ?? ''}`
       const text = lineOf(progress, nowMs)
@@ -33,7 +34,7 @@ export function progressLines(run: Run): Progressing {
       if (text === last.text || (head === last.head && nowMs - lastMs < LINE_MS)) return
       last = { text, head, failures, cutOff }
       lastMs = nowMs
-      run.notice(text)
+      run.notice(oneLine(text))
     },
     say: (text) => run.notice(text),
     end: () => undefined,

@@ -35,8 +35,15 @@ export function markdownReport(job: MigrationJob, report: MigrationReport): stri
   return `# ${markdown(headOf(job, report))}\n\n${parts.join('\n')}`
 }
 
-function headOf({ id, sourceUrl, status, outcome }: MigrationJob, { clean }: MigrationReport): string {
-  const word = outcome === null ? status : outcome === 'clean' && clean ? 'everything came' : 'not everything came'
+/** How many servers have not come although nothing failed: they could not be read, or what they need is not here. */
+export function serversLeftOut({ config }: Pick<MigrationJob, 'config'>, { totals }: MigrationReport): number {
+  return config.verifyOf === null ? (totals['server']?.skipped ?? 0) : 0
+}
+
+function headOf(job: MigrationJob, report: MigrationReport): string {
+  const { id, sourceUrl, status, outcome } = job
+  const isWhole = outcome === 'clean' && report.clean && serversLeftOut(job, report) === 0
+  const word = outcome === null ? status : isWhole ? 'everything came' : 'not everything came'
   return `Migration ${id} from ${sourceUrl}: ${word}`
 }
 

@@ -16,21 +16,36 @@ const CODES: Readonly<Partial<Record<SourceProblem, NonNullable<Answer['errorCod
 
 const NOTHING = { nodes: [], nodesList: [], servers: [], serversList: [], missingRights: [], stats: null }
 
-/** Looks what a source holds and what its keys may do. A source that refuses is an answer too, not a failure. */
+/** Somebody waits for the answer; a migration itself is more patient. */
+const PATIENCE_MS = 180_000
+
+const TOO_SLOW = new SourceFailure(
+  'unreachable',
+  `the source has not said within ${PATIENCE_MS / 60_000} minutes what it holds; it throttles these keys, or is too busy`,
+)
+
+/** Looks what a source holds and what its keys may do. A source that refuses, or answers too slowly, is an answer too, not a failure. */
 export async function testSource(
-  { openSource }: Pick<MigrationDeps, 'openSource'>,
+  { openSource, clock }: Pick<MigrationDeps, 'openSource' | 'clock'>,
   { access, signal }: { readonly access: SourceAccess; readonly signal: AbortSignal },
 ): Promise<Answer> {
   let source: Source | undefined
+  const late = new AbortController()
+  const done = new AbortController()
+  void clock.sleep(PATIENCE_MS, done.signal).then(() => late.abort())
+  const until = AbortSignal.any([signal, late.signal])
   try {
-    source = await openSource(access, signal)
-    return await looked(source, signal)
+    source = await openSource(access, until)
+    return await looked(source, until)
   } catch (error) {
-    if (!(error instanceof SourceFailure)) throw error
-    const { message, problem } = error
+    signal.throwIfAborted()
+    const failure = late.signal.aborted ? TOO_SLOW : error
+    if (!(failure instanceof SourceFailure)) throw failure
+    const { message, problem } = failure
     const kind = source?.flavor ?? null
     return { success: false, kind, version: null, ...NOTHING, error: message, errorCode: CODES[problem] ?? 'FAILED' }
   } finally {
+    done.abort()
     await source?.close()
   }
 }

@@ -57,6 +57,7 @@ export class Draft {
   readonly #brought: TargetState['brought']
   /** Names that this plan gives, in lower case, by kind. */
   readonly #names = new Map<string, Set<string>>()
+  readonly #ids = new Set<string>()
   /** Ids of steps that bring a thing, by `type id`. */
   readonly #brings = new Map<string, string>()
   #requests = 0
@@ -71,10 +72,15 @@ export class Draft {
     return this.#requests
   }
 
-  /** Writes down one piece of work; answers the id of its step. */
+  /** Writes down one piece of work; answers the id of its step. What a source names twice is done once. */
   add(item: NewItem): string {
     const { phase, action, type, id, name, target, op, reason, input } = item
     const step = stepId(this.#fingerprint, action, type, id)
+    if (this.#ids.has(step)) {
+      if (action.startsWith('import_')) this.warn(`${type} ${name}: the source has the id ${id} more than once`)
+      return step
+    }
+    this.#ids.add(step)
     const needs = [...new Set((item.needs ?? []).filter((one) => one !== undefined))]
     const follows = [...new Set((item.follows ?? []).filter((one) => one !== undefined))]
     const planned = { stepId: step, phase, action, source: { type, id, name }, target, op }

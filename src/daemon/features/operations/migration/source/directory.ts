@@ -29,6 +29,9 @@ const USUAL_IO_WEIGHT = 500
 
 type Row = ResultOf<typeof listDirectory>['servers'][number]
 
+/** Such a name cannot be kept as it is: several folders would become the same one. */
+const NO_TEXT = 'its name is not UTF-8; give it another one'
+
 const NONE = { items: [], unreadable: [] } as const
 
 /**
@@ -74,10 +77,11 @@ export class DirectorySource implements Source {
     return {
       items: rows.flatMap((row) => this.#serverOf(row) ?? []),
       unreadable: rows.flatMap(({ folder, manifest, problem }) => {
-        if (manifest !== null) return []
-        const reason = agentText(problem ?? 'the node does not say what it is', 1000)
-        const name = agentText(folder, 255)
-        return [{ kind: 'server', id: folder, name, reason } as const]
+        const isText = folder.isWellFormed()
+        if (manifest !== null && isText) return []
+        const reason = isText ? agentText(problem ?? 'the node does not say what it is', 1000) : NO_TEXT
+        const name = agentText(folder.toWellFormed(), 255)
+        return [{ kind: 'server', id: isText ? folder : null, name, reason } as const]
       }),
     }
   }
@@ -154,7 +158,7 @@ export class DirectorySource implements Source {
 
   /** `undefined`: it does not say what it is. */
   #serverOf({ folder, manifest, fingerprint }: Row): SourceServer | undefined {
-    if (manifest === null) return undefined
+    if (manifest === null || !folder.isWellFormed()) return undefined
     const { name, template, owner = '', description = '', limits, ports, variables } = manifest
     const [primary] = ports
     return {

@@ -76,12 +76,20 @@ export function nodeOf(attributes: Attributes): SourceNode {
   }
 }
 
+/** Anything that mail can be sent to, by a name that needs no quotes: nothing that ends a line or begins another address. */
+const Email = z
+  .string()
+  .trim()
+  .toLowerCase()
+  .max(254)
+  .regex(/^[^\p{C}\p{Z}@<>()[\]\\,;:"]+@[^\p{C}\p{Z}@<>()[\]\\,;:"]+$/u, 'must be an e-mail address')
+
 const User = z.looseObject({
   id: Id,
   uuid: Uuid,
   external_id: OptionalLine(),
   username: Line(),
-  email: z.string().trim().toLowerCase().min(1).max(320),
+  email: Email,
   first_name: OptionalLine(),
   last_name: OptionalLine(),
   language: OptionalLine(20),

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { SCHEDULE_LIMITS, TaskStep } from '../../../../../shared/kernel/schedule.ts'
 import { recordFact } from '../../../../access/operation.ts'
-import { readCron } from '../../../../core/cron-text.ts'
+import { cronProblem } from '../../../../core/cron.ts'
 import { addSchedule, updateTask } from '../../../servers/schedules/operations.ts'
 import { updateSchedule } from '../../../servers/schedules/rows.ts'
 import { findServerRow } from '../../../servers/servers/rows.ts'
@@ -80,9 +80,9 @@ function readSchedule({ name: given, cron, tasks }: z.infer<typeof Schedule>): R
   const name = given.trim().slice(0, 100) || 'schedule'
   const { minute, hour, dayOfMonth, month, dayOfWeek } = cron
   const text = [minute, hour, dayOfMonth, month, dayOfWeek].map((field) => field.trim() || '*').join(' ')
-  const read = readCron(text)
-  if ('problem' in read)
-    return { reason: 'cron_unreadable', text: `schedule ${name}: its time ${text} ${read.problem}` }
+  const problem = cronProblem(text)
+  if (problem !== undefined)
+    return { reason: 'cron_unreadable', text: `schedule ${name}: its time ${text}: ${problem}` }
   if (tasks.length === 0) return { reason: 'no_tasks', text: `schedule ${name}: it has nothing to do` }
   if (tasks.length > SCHEDULE_LIMITS.steps) {
     return { reason: 'too_many_tasks', text: `schedule ${name}: it has more than ${SCHEDULE_LIMITS.steps} tasks` }
