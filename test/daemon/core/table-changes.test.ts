@@ -56,7 +56,7 @@ test('a commit moves the tables that its statements change, and none that they r
   expect(await movedBy("insert into apart values ('a')")).toEqual(['apart'])
   expect(await movedBy('insert into apart select id from parent')).toEqual(['apart'])
   expect(await movedBy('with one as (select id from parent) insert into "apart" select id from one')).toEqual(['apart'])
-  expect(await movedBy('update child set n = (select count(*) from apart)')).toEqual(['child'])
+  expect(await movedBy('update grandchild set child = (select count(*) from apart)')).toEqual(['grandchild'])
   expect(await movedBy('select * from parent')).toEqual([])
 })
 

@@ -40,11 +40,17 @@ export async function namedTables(connection: Connection): Promise<NamedTables> 
   return { readBy: cachedBySql(read), changedBy: cachedBySql(changed) }
 }
 
+/** That rows of a table change, or go. */
+interface Change {
+  readonly table: string
+  readonly removes: boolean
+}
+
 interface SchemaOfTables {
   readonly tables: ReadonlySet<string>
-  /** By table: which others change with any change of a row of it, and which with the end of one. */
-  readonly byChange: ReadonlyMap<string, ReadonlySet<string>>
-  readonly byDelete: ReadonlyMap<string, ReadonlySet<string>>
+  /** By table: what any change of a row of it sets off, and what the end of one does. */
+  readonly byChange: ReadonlyMap<string, readonly Change[]>
+  readonly byRemoval: ReadonlyMap<string, readonly Change[]>
 }
 
 async function readSchema(connection: Connection): Promise<SchemaOfTables> {
@@ -59,47 +65,49 @@ async function readSchema(connection: Connection): Promise<SchemaOfTables> {
   const odd = parts.find(({ type, name }) => type === 'view' || (type === 'table' && !/^\w+$/.test(name)))
   if (odd !== undefined)
     throw new Error(`${odd.name} is a view, or a table that SQL must quote: its readers are not found`)
-  const [byChange, byDelete] = [new Map<string, Set<string>>(), new Map<string, Set<string>>()]
-  const add = (to: Map<string, Set<string>>, from: string, table: string): void => {
-    to.set(from, (to.get(from) ?? new Set()).add(table))
+  const [byChange, byRemoval] = [new Map<string, Change[]>(), new Map<string, Change[]>()]
+  const add = (to: Map<string, Change[]>, from: string, changes: readonly Change[]): void => {
+    to.set(from, [...(to.get(from) ?? []), ...changes])
   }
-  for (const { type, of, sql } of parts) {
-    if (type === 'trigger') for (const table of wordsOf(sql, tables)) add(byChange, of, table)
-  }
+  for (const { type, of, sql } of parts) if (type === 'trigger') add(byChange, of, changesIn(sql, tables))
   for (const key of await connection.all(FOREIGN_KEYS)) {
-    const [of, name] = [lower(key['of']), lower(key['name'])]
-    if (!NO_ACTION.test(lower(key['on_delete']))) add(byDelete, of, name)
-    if (!NO_ACTION.test(lower(key['on_update']))) add(byChange, of, name)
+    const [of, table] = [lower(key['of']), lower(key['name'])]
+    const removes = lower(key['on_delete']) === 'cascade'
+    if (!NO_ACTION.test(lower(key['on_delete']))) add(byRemoval, of, [{ table, removes }])
+    if (!NO_ACTION.test(lower(key['on_update']))) add(byChange, of, [{ table, removes: false }])
   }
-  return { tables, byChange, byDelete }
+  return { tables, byChange, byRemoval }
 }
 
 function changedByOne(sql: string, schema: SchemaOfTables): readonly string[] | 'all' {
   if (CHANGES_NOTHING.test(sql)) return []
   const found = { changed: new Set<string>(), removed: new Set<string>() }
-  for (const [, , orInsert, replace, , orUpdate, deletes, name = ''] of sql.matchAll(CHANGE)) {
-    const table = lower(name)
-    // Behind `on conflict … do update` stands `set`: what changes is the table of the insert.
-    if (!schema.tables.has(table)) continue
-    const replaces = replace !== undefined || lower(orInsert) === 'replace' || lower(orUpdate) === 'replace'
-    follow(found, schema, { table, removes: replaces || deletes !== undefined })
-  }
+  for (const change of changesIn(sql, schema.tables)) follow(found, schema, change)
   if (found.changed.size > 0) return [...found.changed]
   return READS.test(sql) ? [] : 'all'
+}
+
+function changesIn(sql: string, tables: ReadonlySet<string>): Change[] {
+  return [...sql.matchAll(CHANGE)].flatMap(([, , orInsert, replace, , orUpdate, deletes, name]) => {
+    const replaces = replace !== undefined || lower(orInsert) === 'replace' || lower(orUpdate) === 'replace'
+    // Behind `on conflict … do update` stands `set`, behind `after update` of a trigger `on`: no tables.
+    const table = lower(name)
+    return tables.has(table) ? [{ table, removes: replaces || deletes !== undefined }] : []
+  })
 }
 
 function follow(
   found: { readonly changed: Set<string>; readonly removed: Set<string> },
   schema: SchemaOfTables,
-  { table, removes }: { readonly table: string; readonly removes: boolean },
+  { table, removes }: Change,
 ): void {
   const known = removes ? found.removed : found.changed
   if (known.has(table)) return
   known.add(table)
+  for (const next of schema.byChange.get(table) ?? []) follow(found, schema, next)
+  if (!removes) return
   found.changed.add(table)
-  const next = [...(schema.byChange.get(table) ?? []), ...((removes && schema.byDelete.get(table)) || [])]
-  // A trigger or an action may remove rows.
-  for (const other of next) follow(found, schema, { table: other, removes: true })
+  for (const next of schema.byRemoval.get(table) ?? []) follow(found, schema, next)
 }
 
 function wordsOf(sql: string, tables: ReadonlySet<string>): string[] {
