@@ -81,8 +81,8 @@ export class SseConnection {
   writeShared({ bytes, chunk }: SharedFrames): void {
     const { socket, chunkedEncoding } = this.#response
     // HTTP/1.0 knows no chunks, and a response that waits for its turn has no socket yet.
-    if (socket === null || !chunkedEncoding || this.#maxUnsent !== null) return this.write(bytes)
-    if (!this.closed.aborted) socket.write(chunk)
+    if (socket === null || !chunkedEncoding || this.#maxUnsent !== null) this.write(bytes)
+    else if (!this.closed.aborted) socket.write(chunk)
   }
 
   /** Resolves when the client has taken what waited, or the stream is over. */

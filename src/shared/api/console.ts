@@ -80,7 +80,12 @@ export const streamConsole = defineStream({
     /** The last line already seen; the header Last-Event-ID wins. */
     resume_console: LineId.optional(),
   }),
-  events: { connected: ConsoleConnectedFrame, console: ConsoleFrame, resume_console: ResumeFrame, eula_required: EulaFrame },
+  events: {
+    connected: ConsoleConnectedFrame,
+    console: ConsoleFrame,
+    resume_console: ResumeFrame,
+    eula_required: EulaFrame,
+  },
   errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'STREAM_LIMIT_REACHED'],
 })
 
