@@ -103,3 +103,34 @@ test('a flood reaches a reader and one who was cut off in it without a hole', as
   steady.close()
   resumed.close()
 })
+
+test('a stream whose game says more than may be passed on says how far it lags, until it has caught up', async () => {
+  const steady = new ConsoleReader(`${url()}?lines=0`, panel.adminToken)
+  const { data } = await steady.until('the greeting', (r) => r.of('connected')[0])
+  expect(data).not.toHaveProperty('lagLines')
+  const first = Number(data['lastSeq']) + 1
+  await panel.configure('console.outputBytesPerSecond', 262_144)
+  try {
+    await type('flood')
+    const said = await steady.until('the comment', ({ comments }) => comments.find((one) => one.startsWith('lagging')))
+    expect(Number(/^lagging by (\d+) lines$/.exec(said)?.[1])).toBeGreaterThan(1000)
+    // Who comes meanwhile learns it with the greeting, whether with the newest lines or behind one that was seen.
+    for (const headers of [{}, { 'last-event-id': steady.of('console').at(-1)?.id ?? '' }]) {
+      const late = new ConsoleReader(url(), panel.adminToken, headers)
+      const greeting = await late.until('the greeting', (r) => r.of('connected')[0])
+      expect(Number(greeting.data['lagLines'])).toBeGreaterThan(1000)
+      late.close()
+    }
+  } finally {
+    await panel.configure('console.outputBytesPerSecond', 1_073_741_824)
+  }
+  await steady.until('the end of it', (r) => r.of('console').some((frame) => frame.data['line'] === 'line 19999'))
+  await steady.until('the end of the lag', ({ comments }) => comments.includes('no longer lagging'))
+  expect(steady.comments.at(-1)).toBe('no longer lagging')
+  expect(steady.seqs).toEqual(range(first, steady.seqs.at(-1) ?? 0))
+  const after = new ConsoleReader(url(), panel.adminToken)
+  const greeting = await after.until('the greeting', (r) => r.of('connected')[0])
+  expect(greeting.data).not.toHaveProperty('lagLines')
+  after.close()
+  steady.close()
+})

@@ -10,6 +10,8 @@ export interface WireFrame {
 /** Reads an event stream over a socket of its own, as curl does; can stop taking bytes. */
 export class ConsoleReader {
   readonly frames: WireFrame[] = []
+  /** The comments of the stream, without the colon. */
+  readonly comments: string[] = []
   ended = false
   status = 0
   readonly #request: ClientRequest
@@ -75,6 +77,7 @@ export class ConsoleReader {
     const pieces = (this.#text + part).split('\n\n')
     this.#text = pieces.pop() ?? ''
     for (const piece of pieces) {
+      if (piece.startsWith(': ')) this.comments.push(piece.slice(2))
       const fields = new Map(
         piece.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]),
       )

@@ -20,11 +20,9 @@ export class ConsoleStage {
   #count = 0
   readonly #readers: ConsoleReader[] = []
 
-  /** The 30 s after which a console without viewers is given up are a moment here. */
-  static async open(base: Clock = systemClock): Promise<ConsoleStage> {
-    const sleep = (ms: number, signal?: AbortSignal) => base.sleep(ms === 30_000 ? 300 : ms, signal)
+  static async open(clock: Clock = systemClock): Promise<ConsoleStage> {
     const env = { PANEL_LIMITS__STREAMS_PER_SERVER: '1000', PANEL_LIMITS__STREAMS_PER_USER: '1000' }
-    const panel = await startPanel({ clock: { ...base, sleep }, env })
+    const panel = await startPanel({ clock, env })
     const locationId = panel.locationId as LocationId // as the panel's own answers carry it
     const body = { name: 'console-node', locationId, maxMemoryMb: 100_000, maxCpuCores: 100 }
     const { id } = await panel.client.call(createNode, { body })

@@ -270,20 +270,50 @@ test('serves two hundred viewers every line from one subscription', { tags: ['lo
   ).toHaveLength(1)
 })
 
-test('unsubscribes when nobody has watched for a while, and not while somebody does', async () => {
+test('the feed ends within two seconds of its last viewer, and not while somebody watches', async () => {
   const [first, second] = [stage.watch(), stage.watch()]
   await first.until('the greeting', (r) => r.of('connected')[0])
   await second.until('the greeting', (r) => r.of('connected')[0])
   first.close()
   stage.peer.say(stage.game.id, 1)
   await second.until('the line', ({ seqs }) => seqs.length === 1)
+  const isEnded = () =>
+    stage.peer.requests.some((request) => request.op === 'console.unsubscribe' && request.serverId === stage.game.id)
+  expect(isEnded()).toBe(false)
+  const left = performance.now()
   second.close()
-  await stage.peer.until('the end of the subscription', () =>
-    stage.peer.requests.some((request) => request.op === 'console.unsubscribe' && request.serverId === stage.game.id),
-  )
+  await stage.peer.until('the end of the subscription', isEnded)
+  expect(performance.now() - left).toBeLessThan(2000)
   stage.peer.log(stage.game.id).append(5)
   const third = stage.watch()
   await third.until('all lines', ({ seqs }) => seqs.length === 6)
+})
+
+test('viewers who go and come back within a second find the feed as it was, and lose nothing', async () => {
+  const { id } = stage.game
+  const ends = () =>
+    stage.peer.requests.filter((request) => request.op === 'console.unsubscribe' && request.serverId === id)
+  let seen = 0
+  let said = 0
+  for (let i = 0; i < 30; i++) {
+    const reader = stage.watch('?lines=0', i === 0 ? {} : { 'last-event-id': `epocha-${seen}` })
+    await reader.until('the greeting', (r) => r.of('connected')[0])
+    if (i > 0) await reader.until('the resume', (r) => r.of('resume_console')[0])
+    stage.peer.say(id, 20)
+    said += 20
+    await reader.until('a line', ({ seqs }) => seqs.length > 0)
+    reader.close()
+    // What comes while it closes is for the next one.
+    stage.peer.say(id, 10)
+    said += 10
+    expect(reader.seqs).toEqual(range(seen + 1, reader.seqs.at(-1) ?? 0))
+    if (i > 0) expect(reader.of('resume_console').map(({ data }) => data['missed'])).toEqual([0])
+    seen = reader.seqs.at(-1) ?? 0
+  }
+  const last = stage.watch('', { 'last-event-id': `epocha-${seen}` })
+  await last.until('the rest', ({ seqs }) => seqs.at(-1) === said)
+  expect(last.seqs).toEqual(range(seen + 1, said))
+  expect(ends()).toEqual([])
 })
 
 test('the event source of browsers resumes by itself', async () => {

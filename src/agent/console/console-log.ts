@@ -3,6 +3,8 @@ import type { ConsoleLine, LogBounds } from '../../shared/protocol/console.ts'
 /** The reading side of a server's console log, as the agent uses it. Numbers run without a hole within the bounds. */
 export interface ConsoleLog {
   bounds(): Promise<LogBounds>
+  /** The newest line when the log was last looked at. */
+  readonly newest: number
   /** The epoch of a line that was just read. */
   epochOf(seq: number): string
   /** Lines of one epoch after `seq`, oldest first, as many as fit; at least one when there is one. */

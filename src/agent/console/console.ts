@@ -7,12 +7,14 @@ import type {
   subscribeConsole,
 } from '../../shared/protocol/console.ts'
 import type { InputOf } from '../../shared/protocol/define.ts'
-import { type AgentFrame, GATEWAY_LIMITS } from '../../shared/protocol/frames.ts'
+import { type AgentFrame, type DaemonFrame, GATEWAY_LIMITS } from '../../shared/protocol/frames.ts'
 import { type AgentLog, errorText } from '../logger.ts'
 import type { ConsoleLog } from './console-log.ts'
 
 const FETCH_BYTES = 512 * 1024
 const LINES_PER_FRAME = 1000
+/** How old the knowledge of the newest line may be that is sent to a daemon that is behind. */
+const LOOK_MS = 250
 
 /** The way to the daemon that console lines take. */
 export interface ConsoleChannel {
@@ -27,13 +29,15 @@ interface Subscription {
   /** The one that lines are sent under; those of earlier epochs of the log as well. */
   epoch: string
   epochs: ReadonlySet<string>
-  acked: number
   /** Frames under way, oldest first. */
   unacked: { readonly last: number; readonly bytes: number }[]
   unackedBytes: number
+  /** From one frame to the next. */
+  everyMs: number
   wake: () => void
 }
 
+type Acknowledgement = Extract<DaemonFrame, { type: 'console.ack' }>
 type Subscribe = InputOf<typeof subscribeConsole>
 type Fetch = InputOf<typeof fetchConsole>
 
@@ -57,18 +61,20 @@ export class ConsoleFeeds {
   /** Begins a feed, in place of an earlier one of this server. */
   async subscribe(log: ConsoleLog, request: Subscribe): Promise<LogBounds> {
     this.unsubscribe(request.serverId)
-    const bounds = await log.bounds()
     const feed: Subscription = {
       stop: new AbortController(),
-      epoch: bounds.epoch,
-      epochs: epochsOf(bounds),
-      acked: 0,
+      epoch: '',
+      epochs: new Set(),
       unacked: [],
       unackedBytes: 0,
+      everyMs: GATEWAY_LIMITS.consoleFlushMs,
       wake: () => {},
     }
-    this.unsubscribe(request.serverId)
     this.#feeds.set(request.serverId, feed)
+    const bounds = await log.bounds()
+    if (feed.stop.signal.aborted) return bounds // given up or begun anew while the log was looked at
+    feed.epoch = bounds.epoch
+    feed.epochs = epochsOf(bounds)
     const signal = AbortSignal.any([feed.stop.signal, this.#channel.closed])
     // The answer to the request goes out first, so that no line comes before it.
     setImmediate(() => {
@@ -86,9 +92,11 @@ export class ConsoleFeeds {
   }
 
   /** The daemon has passed on every line up to `seq`. */
-  acknowledge(serverId: string, epoch: string, seq: number): void {
+  acknowledge({ serverId, epoch, seq, everyMs = 0 }: Acknowledgement): void {
     const feed = this.#feeds.get(serverId)
     if (feed === undefined || feed.epoch !== epoch) return
+    const { consoleFlushMs, consoleSlowFlushMs } = GATEWAY_LIMITS
+    feed.everyMs = Math.min(consoleSlowFlushMs, Math.max(consoleFlushMs, everyMs))
     while (feed.unacked[0] !== undefined && feed.unacked[0].last <= seq) {
       feed.unackedBytes -= feed.unacked.shift()?.bytes ?? 0
     }
@@ -98,9 +106,11 @@ export class ConsoleFeeds {
   async #run(serverId: string, log: ConsoleLog, state: FeedState): Promise<void> {
     const { feed, signal } = state
     let after = state.after
+    let lookedMs = this.#clock.monotonicMs()
     while (!signal.aborted) {
       await windowOpen(feed, signal)
       if (signal.aborted) return
+      const beganMs = this.#clock.monotonicMs()
       const lines = await log.after(after, { lines: LINES_PER_FRAME, bytes: GATEWAY_LIMITS.consoleFlushBytes })
       const first = lines[0]?.[0]
       const last = lines.at(-1)?.[0]
@@ -120,11 +130,17 @@ export class ConsoleFeeds {
       const bytes = lines.reduce((sum, [, , , text]) => sum + Buffer.byteLength(text) + 32, 0)
       feed.unacked.push({ last, bytes })
       feed.unackedBytes += bytes
-      await this.#channel.send({ type: 'console', serverId, epoch: feed.epoch, lines: [...lines] })
+      const full = lines.length >= LINES_PER_FRAME || bytes >= GATEWAY_LIMITS.consoleFlushBytes / 2
+      if (full && beganMs - lookedMs >= LOOK_MS) {
+        lookedMs = beganMs
+        await log.bounds()
+      }
+      const more = full && log.newest > last ? { last: log.newest } : {}
+      await this.#channel.send({ type: 'console', serverId, epoch: feed.epoch, lines: [...lines], ...more })
       after = last
       // The first line after a quiet time has gone out at once; what follows closely shares a frame.
-      const full = lines.length >= LINES_PER_FRAME || bytes >= GATEWAY_LIMITS.consoleFlushBytes / 2
-      if (!full) await this.#clock.sleep(GATEWAY_LIMITS.consoleFlushMs, signal)
+      const leftMs = beganMs + feed.everyMs - this.#clock.monotonicMs()
+      if (!full && leftMs > 0) await this.#clock.sleep(leftMs, signal)
     }
   }
 

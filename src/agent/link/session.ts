@@ -141,7 +141,7 @@ export class Session {
   #handleReady(frame: Exclude<DaemonFrame, { type: 'error' | 'welcome' | 'snapshot.ok' }>): void {
     if (frame.type === 'event.ack') this.#deps.journal.acknowledge(frame.seq)
     else if (frame.type === 'command') this.#deps.command(frame)
-    else if (frame.type === 'console.ack') this.#feeds.acknowledge(frame.serverId, frame.epoch, frame.seq)
+    else if (frame.type === 'console.ack') this.#feeds.acknowledge(frame)
     else if (frame.type === 'request.cancel') this.#requests.get(frame.id)?.abort()
     else if (frame.type === 'command.cancel') this.#deps.cancel(frame.id)
     else void this.#attempt(() => this.#answer(frame))

@@ -67,7 +67,7 @@ export interface Gateway {
     options?: RequestOptions<NoInfer<D>>,
   ): Promise<ResultOf<D>>
   /** Reports to an agent how far its console lines have been passed on; nothing happens without a connection. */
-  acknowledgeConsole(nodeId: string, ack: { serverId: string; epoch: string; seq: number }): void
+  acknowledgeConsole(nodeId: string, ack: Omit<Extract<DaemonFrame, { type: 'console.ack' }>, 'type'>): void
   /** Sends a command that is not in the command table; throws NODE_OFFLINE without a connection. */
   sendCommand(nodeId: string, frame: Extract<DaemonFrame, { type: 'command' }>): void
   /** Asks the agent to end a command whose definition says that it can be; its end comes as an event. Without a connection nothing happens. */
@@ -169,7 +169,7 @@ class Sessions implements Gateway {
     if (session?.ready === true) session.send({ type: 'command.cancel', id, serverId })
   }
 
-  acknowledgeConsole(nodeId: string, ack: { serverId: string; epoch: string; seq: number }): void {
+  acknowledgeConsole(nodeId: string, ack: Omit<Extract<DaemonFrame, { type: 'console.ack' }>, 'type'>): void {
     const frame: DaemonFrame = { type: 'console.ack', ...ack }
     const session = this.#current.get(nodeId)?.session
     if (session?.ready === true) session.send(frame)

@@ -11,6 +11,20 @@ export function sseFrame(event: string, data: unknown, id?: string): string {
   return `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 }
 
+/** Whole frames as bytes that many streams are sent, and the same as the chunk of HTTP that each of them is sent. */
+export interface SharedFrames {
+  readonly bytes: Buffer
+  readonly chunk: Buffer
+}
+
+/** Makes both in one piece of memory. */
+export function sharedFrames(text: string): SharedFrames {
+  const length = Buffer.byteLength(text)
+  const head = `${length.toString(16)}\r\n`
+  const chunk = Buffer.from(`${head}${text}\r\n`)
+  return { bytes: chunk.subarray(head.length, head.length + length), chunk }
+}
+
 /** One open event stream on its socket. */
 export class SseConnection {
   readonly #response: ServerResponse
@@ -46,6 +60,11 @@ export class SseConnection {
     this.write(sseFrame(type, { type, ...data, timestamp: data['timestamp'] ?? isoTime(this.#clock.nowMs()) }, id))
   }
 
+  /** Sends a remark, which readers of events pass over. */
+  comment(text: string): void {
+    this.write(`: ${text}\n\n`)
+  }
+
   /** Sends bytes that are whole frames already. */
   write(frames: string | Uint8Array): void {
     if (this.closed.aborted) return
@@ -55,18 +74,30 @@ export class SseConnection {
     }
   }
 
+  /**
+   * Sends frames that other streams are sent as well, in one write of the bytes that all share: past the response, which would
+   * make the chunk anew for each of them, in four pieces.
+   */
+  writeShared({ bytes, chunk }: SharedFrames): void {
+    const { socket, chunkedEncoding } = this.#response
+    // HTTP/1.0 knows no chunks, and a response that waits for its turn has no socket yet.
+    if (socket === null || !chunkedEncoding || this.#maxUnsent !== null) this.write(bytes)
+    else if (!this.closed.aborted) socket.write(chunk)
+  }
+
   /** Resolves when the client has taken what waited, or the stream is over. */
   async drained(): Promise<void> {
-    if (this.unsentBytes === 0 || this.closed.aborted) return
+    const { socket } = this.#response
+    if (this.unsentBytes === 0 || this.closed.aborted || socket === null) return
     await new Promise<void>((resolve) => {
       const done = (): void => {
-        this.#response.off('drain', done)
+        socket.off('drain', done)
         this.closed.removeEventListener('abort', done)
         resolve()
       }
-      this.#response.once('drain', done)
+      socket.once('drain', done)
       this.closed.addEventListener('abort', done)
-      if (!this.#response.writableNeedDrain) done()
+      if (!socket.writableNeedDrain) done()
     })
   }
 

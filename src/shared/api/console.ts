@@ -21,6 +21,20 @@ export const ConsoleFrame = z.object({
 export type ConsoleFrame = z.infer<typeof ConsoleFrame>
 
 /**
+ * The first frame. `lastSeq`: the newest line that the panel has passed on; left out while the node has not said yet. `lagLines`: so many
+ * lines wait before the newest one comes, as more is said than may be passed on, or a resume begins far back; left out when none
+ * does. A stream that lags for longer than a second also says so, in a comment every second: `: lagging by 1234 lines`, and at the
+ * end of it `: no longer lagging`.
+ */
+export const ConsoleConnectedFrame = z.object({
+  type: z.literal('connected'),
+  serverId: z.string(),
+  lastSeq: z.int().optional(),
+  lagLines: z.int().min(1).optional(),
+  timestamp: IsoTime,
+})
+
+/**
  * What a resume found: lines `from`..`to` are gone for ever when `missed` > 0, and why. `damaged`: the node
  * lost an end of the log that nobody can count, and went on under another epoch; a line of the system says where.
  */
@@ -66,7 +80,12 @@ export const streamConsole = defineStream({
     /** The last line already seen; the header Last-Event-ID wins. */
     resume_console: LineId.optional(),
   }),
-  events: { console: ConsoleFrame, resume_console: ResumeFrame, eula_required: EulaFrame },
+  events: {
+    connected: ConsoleConnectedFrame,
+    console: ConsoleFrame,
+    resume_console: ResumeFrame,
+    eula_required: EulaFrame,
+  },
   errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'STREAM_LIMIT_REACHED'],
 })
 

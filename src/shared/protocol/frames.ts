@@ -37,7 +37,9 @@ export const GATEWAY_LIMITS = {
   /** Console bytes of one server that may be under way without an acknowledgement. */
   consoleWindowBytes: 512 * 1024,
   consoleFlushBytes: 64 * 1024,
+  /** The time from one frame of lines to the next, unless the daemon wants them less often (at least every second). */
   consoleFlushMs: 10,
+  consoleSlowFlushMs: 1000,
   /** The agent stops reading console logs while more than this waits in its socket. */
   socketPauseBytes: 1024 * 1024,
   outboxBytes: 64 * 1024 * 1024,
@@ -132,6 +134,8 @@ export const AgentFrame = z.discriminatedUnion('type', [
     serverId: Id,
     epoch: Id,
     lines: z.array(ConsoleLine).max(5000),
+    /** The newest line of the log, where these are not up to it. */
+    last: z.int().min(1).optional(),
   }),
   z.object({
     type: z.literal('console.gap'),
@@ -182,7 +186,14 @@ export const DaemonFrame = z.discriminatedUnion('type', [
   z.object({ type: z.literal('request'), id: z.string(), request: Operation }),
   /** Nobody waits for the answer any more. */
   z.object({ type: z.literal('request.cancel'), id: z.string() }),
-  z.object({ type: z.literal('console.ack'), serverId: z.string(), epoch: z.string(), seq: z.int() }),
+  z.object({
+    type: z.literal('console.ack'),
+    serverId: z.string(),
+    epoch: z.string(),
+    seq: z.int(),
+    /** How often lines are wanted: as often as they are passed on. */
+    everyMs: z.int().min(0).optional(),
+  }),
   z.object({
     type: z.literal('error'),
     error: z.string(),

@@ -18,6 +18,10 @@ export class ConsoleTail implements ConsoleLog {
     return this.reader.bounds()
   }
 
+  get newest(): number {
+    return this.reader.newest
+  }
+
   epochOf(seq: number): string {
     return this.reader.epochOf(seq)
   }

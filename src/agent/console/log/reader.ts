@@ -37,6 +37,11 @@ export class LogReader {
     return this.inTurn(async () => boundsOf(await this.look()))
   }
 
+  /** The newest line when the folder was last looked at. */
+  get newest(): number {
+    return this.known?.last ?? 0
+  }
+
   /** The epoch of a line that was read; empty for one that is not known here. */
   epochOf(seq: number): string {
     return this.known?.segments.findLast(({ first }) => first <= seq)?.epoch ?? ''
@@ -246,7 +251,8 @@ async function scan(file: FileHandle, start: { seq: number; offset: number }, vi
       at = record.end
       seq++
     }
-    if (at === 0) return
+    // Less than was asked for is all that there is: what has been written since is for the next look.
+    if (at === 0 || (at === bytesRead && bytesRead < CHUNK_BYTES)) return
     offset += at
   }
 }

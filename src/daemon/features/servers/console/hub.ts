@@ -13,7 +13,8 @@ import { Pace } from './pace.ts'
 import { type Start, Viewer } from './viewer.ts'
 
 const MIB = 1024 * 1024
-const LINGER_MS = 30_000
+/** A viewer who comes back within this time, as browsers do after a cut, finds the feed as it was. */
+const LINGER_MS = 1000
 
 /** What the consoles need; the gateway is made after them. */
 export interface ConsoleDeps {
@@ -60,12 +61,8 @@ export class Console {
   ): Promise<void> {
     const watched = this.#open(server.id, server.nodeId)
     const { feed } = watched
-    const { clock, log, settings } = this.#deps
-    const pace = new Pace(clock, () => ({
-      lines: settings.get('console.outputLinesPerSecond'),
-      bytes: settings.get('console.outputBytesPerSecond'),
-    }))
-    const viewer = new Viewer({ feed, connection, clock, log, pace })
+    const { clock, log } = this.#deps
+    const viewer = new Viewer({ feed, connection, clock, log, pace: this.#pace() })
     watched.viewers.set(viewer, connection)
     try {
       await viewer.run(start)
@@ -147,12 +144,21 @@ export class Console {
       clock: this.#deps.clock,
       log: this.#deps.log,
       gateway: this.#deps.gateway(),
+      pace: this.#pace(),
       grown: (grown) => this.#keepWithinBounds(grown),
     })
     const watched: Watched = { feed, viewers: new Map(), linger: undefined }
     this.#watched.set(serverId, watched)
     void feed.subscribe()
     return watched
+  }
+
+  #pace(): Pace {
+    const { clock, settings } = this.#deps
+    return new Pace(clock, () => ({
+      lines: settings.get('console.outputLinesPerSecond'),
+      bytes: settings.get('console.outputBytesPerSecond'),
+    }))
   }
 
   async #giveUpLater(serverId: string, watched: Watched): Promise<void> {

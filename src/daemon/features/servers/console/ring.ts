@@ -1,11 +1,10 @@
 import type { ConsoleLine } from '../../../../shared/protocol/console.ts'
+import { type SharedFrames, sharedFrames } from '../../../http/sse.ts'
 
 /** Lines as one piece of bytes that every viewer shares. */
-export interface Batch {
+export interface Batch extends SharedFrames {
   readonly from: number
   readonly to: number
-  /** The SSE frames of the lines, one after the other. */
-  readonly bytes: Buffer
   /** Where in `bytes` each line ends. */
   readonly ends: readonly number[]
   /** The same lines as the agent sent them. */
@@ -117,14 +116,13 @@ export function* batches(lines: readonly ConsoleLine[], frameOf: (line: ConsoleL
 }
 
 function batchOf(lines: readonly ConsoleLine[], frames: readonly string[]): Batch {
-  const bytes = Buffer.from(frames.join(''))
   const ends: number[] = []
   let end = 0
   for (const frame of frames) {
     end += Buffer.byteLength(frame)
     ends.push(end)
   }
-  return { from: lines[0]?.[0] ?? 0, to: lines.at(-1)?.[0] ?? 0, bytes, ends, lines }
+  return { from: lines[0]?.[0] ?? 0, to: lines.at(-1)?.[0] ?? 0, ...sharedFrames(frames.join('')), ends, lines }
 }
 
 function cut(batch: Batch, seq: number, maxBytes: number): Page {

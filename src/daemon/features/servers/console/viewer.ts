@@ -27,6 +27,8 @@ const MOST_UNSENT = 256 * 1024
 const STALLED_MS = 5 * 60_000
 const RETRY_MS = 1000
 const KNOWN_MS = 2000
+/** Who is behind for so long lags, and is told so this often. */
+const LAG_MS = 1000
 
 /**
  * One viewer: a cursor in the log. At the head it is handed the shared batches; behind, it reads pages from the ring or from
@@ -37,6 +39,9 @@ export class Viewer implements LiveViewer {
   #epoch: string | undefined
   #cursor = 0
   #rewinds = 0
+  /** Since when lines have been waiting for this viewer, and when that was said last. */
+  #behindMs: number | undefined
+  #saidMs: number | undefined
   #left = (): void => {}
   readonly #leave = (): void => this.#left()
 
@@ -47,7 +52,7 @@ export class Viewer implements LiveViewer {
   /** Runs until the connection or the feed ends. */
   async run(start: Start): Promise<void> {
     const { feed, connection } = this.#deps
-    await this.#greet()
+    await this.#greet(start)
     if (!(await this.#known())) return
     await this.#place(start)
     while (!this.#over()) {
@@ -67,7 +72,9 @@ export class Viewer implements LiveViewer {
       this.#left()
       return false
     }
-    this.#write(batch)
+    this.#spend(batch)
+    connection.writeShared(batch)
+    this.#moved(batch.to)
     return true
   }
 
@@ -90,7 +97,7 @@ export class Viewer implements LiveViewer {
     return this.#deps.connection.closed.aborted || this.#deps.feed.closed
   }
 
-  async #greet(): Promise<void> {
+  async #greet({ resume }: Start): Promise<void> {
     const { feed, connection, clock } = this.#deps
     const enough = new AbortController()
     void clock.sleep(KNOWN_MS, AbortSignal.any([enough.signal, connection.closed])).then(() => enough.abort())
@@ -99,7 +106,12 @@ export class Viewer implements LiveViewer {
     }
     enough.abort()
     const { serverId } = feed
-    connection.send('connected', feed.epoch === undefined ? { serverId } : { serverId, lastSeq: feed.last })
+    const behind = feed.newest - (resume !== undefined && resume.epoch === feed.epoch ? resume.seq : feed.head)
+    connection.send('connected', {
+      serverId,
+      ...(feed.epoch === undefined ? {} : { lastSeq: feed.last }),
+      ...(feed.epoch !== undefined && behind > 0 ? { lagLines: behind } : {}),
+    })
     if (!feed.online) this.reportOffline()
   }
 
@@ -207,11 +219,32 @@ export class Viewer implements LiveViewer {
     }
   }
 
-  #write({ bytes, to }: Page): void {
-    const { connection, pace } = this.#deps
-    pace.spend(to - this.#cursor, bytes.length)
-    connection.write(bytes)
+  #write(page: Page): void {
+    this.#spend(page)
+    this.#deps.connection.write(page.bytes)
+    this.#moved(page.to)
+  }
+
+  #spend({ bytes, to }: Page): void {
+    this.#deps.pace.spend(to - this.#cursor, bytes.length)
+  }
+
+  /** Takes note of what was sent; says how many lines are still waiting where that goes on, and when none is any more. */
+  #moved(to: number): void {
+    const { feed, connection, clock } = this.#deps
     this.#cursor = to
+    const lines = feed.newest - to
+    if (lines <= 0) {
+      if (this.#saidMs !== undefined) connection.comment('no longer lagging')
+      this.#behindMs = undefined
+      this.#saidMs = undefined
+      return
+    }
+    const now = clock.monotonicMs()
+    this.#behindMs ??= now
+    if (now - (this.#saidMs ?? this.#behindMs) < LAG_MS) return
+    this.#saidMs = now
+    connection.comment(`lagging by ${lines} lines`)
   }
 
   /** A page after the cursor; `undefined` when it cannot be had now, after a wait for something to change. */
