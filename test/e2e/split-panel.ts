@@ -7,7 +7,14 @@ import { completeSetup } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { createDeploymentToken, createNode, getNode } from '../../src/shared/api/nodes.ts'
 import { powerServer } from '../../src/shared/api/power.ts'
-import { createServer, deleteServer, getServer, listServers, type Server } from '../../src/shared/api/servers.ts'
+import {
+  createServer,
+  deleteServer,
+  getServer,
+  type ListedServer,
+  listServers,
+  type Server,
+} from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
 import { quietPort } from '../ports.ts'
@@ -254,8 +261,8 @@ export class SplitPanel {
     await until('all servers are gone', async () => (await this.client.call(listServers, {})).length === 0)
   }
 
-  async #allServers(): Promise<Server[]> {
-    const found: Server[] = []
+  async #allServers(): Promise<ListedServer[]> {
+    const found: ListedServer[] = []
     for (let page = 1; ; page++) {
       const here = await this.client.call(listServers, { query: { limit: 100, page } })
       found.push(...here)

@@ -8,7 +8,7 @@ import {
   startMigration,
 } from '../../../src/shared/api/migration.ts'
 import { getNode, updateNode } from '../../../src/shared/api/nodes.ts'
-import { listServers, type Server } from '../../../src/shared/api/servers.ts'
+import { type ListedServer, listServers } from '../../../src/shared/api/servers.ts'
 import type { MigrationId, NodeId } from '../../../src/shared/kernel/ids.ts'
 import { type SourceOptions, type SourceSimulator, startSource } from '../../migration-source/source-simulator.ts'
 import { type PanelOptions, startPanel, type TestPanel } from '../../panel.ts'
@@ -118,7 +118,7 @@ export class MigrationStage {
     return job
   }
 
-  async servers(): Promise<Server[]> {
+  async servers(): Promise<ListedServer[]> {
     return this.panel.client.call(listServers, { query: { limit: 100 } })
   }
 
