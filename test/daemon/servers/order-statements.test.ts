@@ -93,7 +93,7 @@ test('follows a game that has ended before its start was reported as done', asyn
   const command = await peer.until('the order', () => peer.of('command').find(({ id }) => id === commandId))
   say('starting', report(server.id, { generation, power: 'offline', pid: null, uptimeMs: null }))
   peer.finish(command)
-  await until('the wish to follow', async () => ((await stage.get(server.id)).desired === 'stopped' ? true : undefined))
+  await until('what is wanted to follow', async () => ((await stage.get(server.id)).desired === 'stopped' ? true : undefined))
   const { status } = await stage.get(server.id)
   expect(status).toBe('stopped')
   const refused = stage.admin.call(stopServer, { params: { serverId: server.id }, body: {} })
