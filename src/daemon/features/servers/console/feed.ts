@@ -35,6 +35,8 @@ export interface LiveViewer {
 const FLUSH_MS = 8
 /** Passing on takes at most a quarter of the time, however many viewers there are. */
 const MOST_SHARE = 4
+/** Unless that would take longer: what waits makes the next flush longer in its turn. */
+const LONGEST_FLUSH_MS = 100
 /** Lines that a feed begins with, so that the usual first page needs no further request. */
 const TAIL = 200
 const RETRY_MS = 1000
@@ -301,7 +303,8 @@ export class Feed {
 
   /** The time from one flush to the next. */
   #everyMs(): number {
-    return Math.max(FLUSH_MS + Math.sqrt(this.#live.size), this.#flushTookMs * MOST_SHARE)
+    const wanted = Math.max(FLUSH_MS + Math.sqrt(this.#live.size), this.#flushTookMs * MOST_SHARE)
+    return Math.min(LONGEST_FLUSH_MS, wanted)
   }
 
   #flush(): void {
