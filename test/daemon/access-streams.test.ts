@@ -100,7 +100,7 @@ describe('lists', () => {
     expect(await seen()).toEqual([[], 0, [], 0])
     await grant(id)
     expect(await seen()).toEqual([[serverId], 1, [], 0])
-    const [row] = await his.call(listServers, { query: {} })
+    const [row] = await his.call(listServers, { query: { include: 'effectivePermissions' } })
     expect(row?.effectivePermissions).toEqual(['server.read', 'console.read'])
     await world.admin.call(removeServerAccess, { params: { serverId, targetUserId: id } })
     const body = { targetType: 'user' as const, targetId: id }

@@ -171,10 +171,25 @@ export const Server = z.object({
 export type Server = z.infer<typeof Server>
 
 /** What rows of lists have only when they are asked for it: most of the bytes of a list, and the same in most rows. */
-export const SERVER_PARTS = ['template', 'effectivePermissions'] as const
+export const SERVER_PARTS = ['template', 'effectivePermissions', 'settings'] as const
 
-/** A server as lists show it: of its template the name, and without the caller's permissions, unless `include` names them. */
-export const ListedServer = Server.extend({
+/** How a server is set up beside its size: the part `settings` of rows of lists. */
+export const SERVER_SETTINGS = {
+  ...({
+    environment: true,
+    startupCommand: true,
+    startupName: true,
+    image: true,
+    mounts: true,
+    timeZone: true,
+  } as const),
+  ...({ allocatedSwapMb: true, cpuSet: true, ioWeight: true, databaseAllocation: true, networkMode: true } as const),
+  ...({ restartPolicy: true, maxCrashCount: true, bootPolicy: true, startOrder: true } as const),
+  ...({ stopTimeoutSeconds: true, pinnedAt: true, templateChanged: true } as const),
+} as const
+
+/** A server as lists show it: of its template the name, without the caller's permissions and its settings, unless `include` names them. */
+export const ListedServer = Server.partial(SERVER_SETTINGS).extend({
   template: TemplateLite.partial().required({ id: true, name: true }),
   effectivePermissions: Server.shape.effectivePermissions.optional(),
 })
@@ -283,7 +298,7 @@ export const serverQuery = pageQuery().extend({
   locationId: LocationId.optional(),
   sort: z.enum(['name', 'createdAt', 'status']).default('createdAt'),
   order: z.enum(['asc', 'desc']).default('desc'),
-  /** What rows show beside what they have: `template` (all of it), `effectivePermissions`, or both with a comma. */
+  /** What rows show beside what they have, with commas: `template` (all of it), `effectivePermissions`, `settings`. */
   include: z
     .string()
     .max(100)

@@ -263,7 +263,9 @@ test('a server is shown once whose addresses a network gives out by now', async 
   await stage.admin.call(createIpPool, {
     body: { nodeId: node.id as never, networkName: 'lan', cidr: '10.2.0.0/29' },
   })
-  const { data, pagination } = await stage.admin.page(listServers, { query: { nodeId: node.id as never } })
+  const { data, pagination } = await stage.admin.page(listServers, {
+    query: { nodeId: node.id as never, include: 'settings' },
+  })
   expect([data.length, pagination.total]).toEqual([1, 1])
   expect(data[0]).toMatchObject({ id: server.id, primaryIp: '10.2.0.1', networkMode: 'lan' })
   expect(data[0]?.ports.map(({ ip }) => ip)).toEqual(['10.2.0.1', '10.2.0.2'])

@@ -22,12 +22,15 @@ const listAll = listAction(
 )
 
 async function sorting({ args }: Pick<Run, 'args'>): Promise<{ query?: Record<string, unknown> }> {
+  // The columns of -o wide are settings too.
+  const parts = ['settings', ...(args.text('include')?.split(',') ?? [])]
+  const include = [...new Set(parts)].join()
   const sort = args.text('sort')
-  if (sort === undefined) return {}
+  if (sort === undefined) return { query: { include } }
   const [field, order = 'asc', more] = sort.split(':')
   if (more !== undefined || (order !== 'asc' && order !== 'desc'))
     throw usage(`--sort is name, name:desc and the like, not '${sort}'`)
-  return { query: { sort: field, order } }
+  return { query: { include, sort: field, order } }
 }
 
 export const viewServer = viewAction(api.getServer, { ref: 'server', param: 'serverId' }, SERVER_VIEW)

@@ -88,7 +88,7 @@ export const servers = noun({
         reference('--owner <user>', 'only those of this account', 'ownerId', 'user'),
         { flags: '--admin', summary: 'those of all accounts, with whose they are (needs server.read)' },
         { flags: '--sort <field[:desc]>', summary: 'name, createdAt or status' },
-        field('--include <parts>', 'more in each row: template, effectivePermissions, or both with a comma', 'include'),
+        field('--include <parts>', 'more in each row, with a comma: template, effectivePermissions', 'include'),
         ...LIST,
       ],
       examples: [

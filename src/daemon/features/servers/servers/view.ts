@@ -1,5 +1,11 @@
 import type { z } from 'zod'
-import type { ListedServer, SERVER_PARTS, Server, ServerPort } from '../../../../shared/api/servers.ts'
+import {
+  type ListedServer,
+  type SERVER_PARTS,
+  SERVER_SETTINGS,
+  type Server,
+  type ServerPort,
+} from '../../../../shared/api/servers.ts'
 import type { NewTemplate } from '../../../../shared/api/template-fields.ts'
 import { agentText, MOST_REASON } from '../../../../shared/kernel/agent-text.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
@@ -92,6 +98,8 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
   return Object.assign(fieldsOf(stored, template, facts), { template: template.shown, effectivePermissions })
 }
 
+const NO_SETTINGS = Object.fromEntries(Object.keys(SERVER_SETTINGS).map((name) => [name, undefined]))
+
 /** The parts that the rows of a list are asked to have. */
 export type Included = readonly (typeof SERVER_PARTS)[number][] | undefined
 
@@ -103,7 +111,8 @@ export function toListed(
 ): z.input<typeof ListedServer> {
   const template = facts.templates.of(stored, caller)
   const shown = include?.includes('template') === true ? template.shown : template.brief
-  const listed = Object.assign(fieldsOf(stored, template, facts), { template: shown })
+  const settings = include?.includes('settings') === true ? {} : NO_SETTINGS
+  const listed = Object.assign(fieldsOf(stored, template, facts), { template: shown, ...settings })
   if (include?.includes('effectivePermissions') !== true) return listed
   return Object.assign(listed, { effectivePermissions: permissions(stored) })
 }
