@@ -7,7 +7,7 @@ import type { Connection } from './connection.ts'
 export interface NamedTables {
   /** All that the statement may read; throws for one whose answer depends on more than tables. */
   readBy(sql: string): readonly string[]
-  /** All that the statement may change, triggers and actions of foreign keys included; `all` when that cannot be told. */
+  /** All that the statement may change, triggers and actions of foreign keys included; `all` when that is not known. */
   changedBy(sql: string): readonly string[] | 'all'
 }
 
@@ -37,7 +37,7 @@ export async function namedTables(connection: Connection): Promise<NamedTables> 
     if (NOT_TABLES.test(sql)) throw new Error(`this statement reads more than tables: ${sql.slice(0, 200)}`)
     return wordsOf(sql, schema.tables)
   }
-  return { readBy: remembered(read), changedBy: remembered(changed) }
+  return { readBy: cachedBySql(read), changedBy: cachedBySql(changed) }
 }
 
 /** That rows of a table change, or go. */
