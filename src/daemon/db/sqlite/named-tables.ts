@@ -119,7 +119,7 @@ function lower(value: unknown): string {
 }
 
 /** Statements are few, and each runs again and again. */
-function remembered<T>(make: (sql: string) => T): (sql: string) => T {
+function cachedBySql<T>(make: (sql: string) => T): (sql: string) => T {
   const known = new Map<string, T>()
   return (sql) => {
     const before = known.get(sql)
