@@ -254,8 +254,8 @@ export class SplitPanel {
     await until('all servers are gone', async () => (await this.client.call(listServers, {})).length === 0)
   }
 
-  async #allServers(): Promise<Server[]> {
-    const found: Server[] = []
+  async #allServers(): Promise<Pick<Server, 'id' | 'status'>[]> {
+    const found: Pick<Server, 'id' | 'status'>[] = []
     for (let page = 1; ; page++) {
       const here = await this.client.call(listServers, { query: { limit: 100, page } })
       found.push(...here)

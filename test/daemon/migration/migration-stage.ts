@@ -8,7 +8,7 @@ import {
   startMigration,
 } from '../../../src/shared/api/migration.ts'
 import { getNode, updateNode } from '../../../src/shared/api/nodes.ts'
-import { listServers, type Server } from '../../../src/shared/api/servers.ts'
+import { getServer, listServers, type Server } from '../../../src/shared/api/servers.ts'
 import type { MigrationId, NodeId } from '../../../src/shared/kernel/ids.ts'
 import { type SourceOptions, type SourceSimulator, startSource } from '../../migration-source/source-simulator.ts'
 import { type PanelOptions, startPanel, type TestPanel } from '../../panel.ts'
@@ -119,7 +119,9 @@ export class MigrationStage {
   }
 
   async servers(): Promise<Server[]> {
-    return this.panel.client.call(listServers, { query: { limit: 100 } })
+    const { client } = this.panel
+    const listed = await client.call(listServers, { query: { limit: 100 } })
+    return Promise.all(listed.map(({ id }) => client.call(getServer, { params: { serverId: id } })))
   }
 
   /** SHA-256 of all files of a server on the node, by path. */
