@@ -160,6 +160,9 @@ describe('the OpenAPI document', () => {
     expect(headersOf('locations.create')).toEqual(['Idempotency-Key'])
     expect(headersOf('locations.update')).toEqual([])
     expect(headersOf('console.stream')).toEqual(['Last-Event-ID'])
+    expect(headersOf('servers.get')).toEqual(['If-None-Match'])
+    expect(operationOf('servers.get')?.responses).toMatchObject({ 200: { headers: { etag: {} } }, 304: {} })
+    expect(operationOf('servers.stats')?.responses).not.toHaveProperty('304')
     for (const id of ['locations.create', 'locations.update', 'locations.delete']) {
       expect(codesOf(id, 403)).toContain('CSRF_INVALID')
     }
@@ -225,6 +228,12 @@ const Operation = z.strictObject({
       z.strictObject({
         description: z.string().min(1),
         headers: z.strictObject({ location: z.strictObject({ schema: SchemaObject }) }),
+        content: z.undefined().optional(),
+      }),
+      // Whoever asks has the answer.
+      z.strictObject({
+        description: z.string().min(1),
+        headers: z.strictObject({ etag: z.strictObject({ description: z.string(), schema: SchemaObject }) }),
         content: z.undefined().optional(),
       }),
     ]),

@@ -11,7 +11,6 @@ import {
   createServer,
   deleteServer,
   getServer,
-  type ListedServer,
   listServers,
   type Server,
 } from '../../src/shared/api/servers.ts'
@@ -261,8 +260,8 @@ export class SplitPanel {
     await until('all servers are gone', async () => (await this.client.call(listServers, {})).length === 0)
   }
 
-  async #allServers(): Promise<ListedServer[]> {
-    const found: ListedServer[] = []
+  async #allServers(): Promise<Pick<Server, 'id' | 'status'>[]> {
+    const found: Pick<Server, 'id' | 'status'>[] = []
     for (let page = 1; ; page++) {
       const here = await this.client.call(listServers, { query: { limit: 100, page } })
       found.push(...here)

@@ -9,7 +9,7 @@ import {
   type ServerDatabase,
 } from '../../src/shared/api/databases.ts'
 import { cancelMigration, type MigrationDetail } from '../../src/shared/api/migration.ts'
-import { deleteServer, type ListedServer } from '../../src/shared/api/servers.ts'
+import { deleteServer, type Server } from '../../src/shared/api/servers.ts'
 import type { MigrationId } from '../../src/shared/kernel/ids.ts'
 import { addHost } from '../daemon/databases/stage.ts'
 import { failedSteps, MigrationStage, type StartBody } from '../daemon/migration/migration-stage.ts'
@@ -77,7 +77,7 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases of the source${NO_MARIADB ?
       return false
     }
   }
-  const serverOf = async (id: number): Promise<ListedServer> => {
+  const serverOf = async (id: number): Promise<Server> => {
     const uuid = stage.source.world.servers.find((one) => one.id === id)?.uuid
     return (await stage.servers()).find((one) => one.uuid === uuid) ?? expect.fail()
   }

@@ -4,6 +4,7 @@ const GUARDS = ['test/contract/registry.test.ts'] as const
 const PROXIES = ['test/security/proxies.test.ts'] as const
 const SIGN_IN = ['test/security/sign-in.test.ts'] as const
 const PAGES = ['test/security/web-page.test.ts'] as const
+const CACHED = ['test/daemon/cached-answers.test.ts'] as const
 
 /** Mistakes at the border of the API. */
 export const MUTANTS: readonly Mutant[] = [
@@ -270,5 +271,45 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'if (found.managed === 1 || drop === true) return beginDrop',
     replace: 'if (found.managed <= 1 || drop === true) return beginDrop',
     seenBy: ['test/daemon/databases/mariadb.test.ts'],
+  },
+  {
+    title: 'a table that an answer was read from is forgotten',
+    topic: 'cached answers',
+    file: 'src/daemon/db/sqlite/named-tables.ts',
+    find: 'return wordsOf(sql, schema.tables)',
+    replace: 'return wordsOf(sql, schema.tables).slice(1)',
+    seenBy: CACHED,
+  },
+  {
+    title: 'a commit of another program changes nothing',
+    topic: 'cached answers',
+    file: 'src/daemon/db/table-changes.ts',
+    find: 'const foreign = dataVersion !== this.#dataVersion',
+    replace: 'const foreign = false',
+    seenBy: CACHED,
+  },
+  {
+    title: 'a cached answer outlives the grant by which it was given',
+    topic: 'cached answers',
+    file: 'src/daemon/http/answer-cache.ts',
+    find: 'if (ms < from || ms >= until) return false',
+    replace: 'if (ms < from) return false',
+    seenBy: CACHED,
+  },
+  {
+    title: 'a cached answer keeps what was in memory',
+    topic: 'cached answers',
+    file: 'src/daemon/http/answer-cache.ts',
+    find: 'if (!Object.is(look(), seen)) return false',
+    replace: 'if (look === seen) return false',
+    seenBy: CACHED,
+  },
+  {
+    title: 'everybody gets the answer of who asked first',
+    topic: 'cached answers',
+    file: 'src/daemon/http/answer-cache.ts',
+    find: "if (holder === undefined) return ''",
+    replace: "if (holder?.userId !== '') return ''",
+    seenBy: CACHED,
   },
 ]

@@ -5,7 +5,7 @@ import type { RunScope } from './run-processes.ts'
 export const RUN_VARIABLE = 'PANEL_LAUNCH_ID'
 
 /**
- * The processes of this machine as they were when they were first asked for, by what tells whose they are: one pass over /proc for any
+ * The processes of this machine as they were when they were first asked for, by what says whose they are: one pass over /proc for any
  * number of runs.
  */
 export class MachineProcesses {

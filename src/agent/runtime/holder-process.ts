@@ -1,7 +1,7 @@
 import { TOOL_PATH } from '../holder/process/launcher.ts'
 
 /**
- * What Node is told for a holder, of which there is one per server: one thread beside its own, however many processors there are.
+ * What Node is started with for a holder, of which there is one per server: one thread beside its own, however many processors there are.
  * Options of V8 are not among them: with any of them Node compiles its own modules anew instead of using what it has ready.
  */
 export const HOLDER_NODE_OPTIONS = ['--v8-pool-size=1'] as const

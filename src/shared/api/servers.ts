@@ -170,6 +170,16 @@ export const Server = z.object({
 })
 export type Server = z.infer<typeof Server>
 
+type Bare<T> = T extends z.ZodDefault<infer I> | z.ZodOptional<infer I> ? I : T
+
+/** The same fields, each of which a row may leave out: then nothing is said of it, whatever its default is. */
+function mayBeLeftOut<S extends z.ZodRawShape>(shape: S): { [K in keyof S]: z.ZodOptional<Bare<S[K]>> } {
+  const bare = (field: unknown) =>
+    field instanceof z.ZodDefault || field instanceof z.ZodOptional ? field.unwrap() : field
+  const fields = Object.entries(shape).map(([name, field]) => [name, z.optional(bare(field) as z.ZodType)]) // fields are schemas
+  return Object.fromEntries(fields) as { [K in keyof S]: z.ZodOptional<Bare<S[K]>> } // the same names
+}
+
 /** What rows of lists have only when they are asked for it: most of the bytes of a list, and the same in most rows. */
 export const SERVER_PARTS = ['template', 'effectivePermissions', 'settings'] as const
 
@@ -189,8 +199,13 @@ export const SERVER_SETTINGS = {
 } as const
 
 /** A server as lists show it: of its template the name, without the caller's permissions and its settings, unless `include` names them. */
-export const ListedServer = Server.partial(SERVER_SETTINGS).extend({
-  template: TemplateLite.partial().required({ id: true, name: true }),
+export const ListedServer = Server.extend({
+  ...mayBeLeftOut(Server.pick(SERVER_SETTINGS).shape),
+  template: z.object({
+    id: TemplateId,
+    name: z.string(),
+    ...mayBeLeftOut(TemplateLite.omit({ id: true, name: true }).shape),
+  }),
   effectivePermissions: Server.shape.effectivePermissions.optional(),
 })
 export type ListedServer = z.infer<typeof ListedServer>

@@ -63,9 +63,10 @@ test('a commit moves the tables that its statements change, and none that they r
 test('what triggers and foreign keys change moves as well', async () => {
   expect(await movedBy("update parent set id = 'x' where id = 'y'")).toEqual(['parent', 'noted'])
   expect(await movedBy('delete from child')).toEqual(['child', 'grandchild'])
-  expect(await movedBy('delete from parent')).toEqual(['parent', 'child', 'grandchild'])
-  expect(await movedBy("insert or replace into parent values ('p')")).toEqual(['parent', 'child', 'grandchild'])
-  expect(await movedBy("replace into parent values ('p')")).toEqual(['parent', 'child', 'grandchild'])
+  const all = ['parent', 'child', 'grandchild', 'noted'] // what happens to a row, and sets off triggers, is not distinguished
+  expect(await movedBy('delete from parent')).toEqual(all)
+  expect(await movedBy("insert or replace into parent values ('p')")).toEqual(all)
+  expect(await movedBy("replace into parent values ('p')")).toEqual(all)
 })
 
 test('a statement of which nothing is known moves everything', async () => {

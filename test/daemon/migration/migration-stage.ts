@@ -8,7 +8,7 @@ import {
   startMigration,
 } from '../../../src/shared/api/migration.ts'
 import { getNode, updateNode } from '../../../src/shared/api/nodes.ts'
-import { type ListedServer, listServers } from '../../../src/shared/api/servers.ts'
+import { getServer, listServers, type Server } from '../../../src/shared/api/servers.ts'
 import type { MigrationId, NodeId } from '../../../src/shared/kernel/ids.ts'
 import { type SourceOptions, type SourceSimulator, startSource } from '../../migration-source/source-simulator.ts'
 import { type PanelOptions, startPanel, type TestPanel } from '../../panel.ts'
@@ -118,8 +118,10 @@ export class MigrationStage {
     return job
   }
 
-  async servers(): Promise<ListedServer[]> {
-    return this.panel.client.call(listServers, { query: { limit: 100 } })
+  async servers(): Promise<Server[]> {
+    const { client } = this.panel
+    const listed = await client.call(listServers, { query: { limit: 100 } })
+    return Promise.all(listed.map(({ id }) => client.call(getServer, { params: { serverId: id } })))
   }
 
   /** SHA-256 of all files of a server on the node, by path. */

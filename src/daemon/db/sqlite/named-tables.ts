@@ -7,7 +7,7 @@ import type { Connection } from './connection.ts'
 export interface NamedTables {
   /** All that the statement may read; throws for one whose answer depends on more than tables. */
   readBy(sql: string): readonly string[]
-  /** All that the statement may change, triggers and actions of foreign keys included; `all` when that cannot be told. */
+  /** All that the statement may change, triggers and actions of foreign keys included; `all` when that is not known. */
   changedBy(sql: string): readonly string[] | 'all'
 }
 

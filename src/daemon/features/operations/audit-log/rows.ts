@@ -2,10 +2,9 @@ import { type Selectable, sql } from 'kysely'
 import type { AuditLog, listAuditLogs } from '../../../../shared/api/admin.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
-import { cached, compiled } from '../../../core/cached.ts'
+import { cachedPage, compiled } from '../../../core/cached.ts'
 import type { Queries } from '../../../db/db.ts'
 import { jsonObjectText } from '../../../db/json.ts'
-import { asJson, rowsOf } from '../../../db/json-rows.ts'
 import { keptRows } from '../../../db/kept-results.ts'
 import { countQuery, offsetOf, totalByPage } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
@@ -69,22 +68,20 @@ function shownWith(row: AuditRow, details: AuditLog['details']): AuditLog {
 
 /** One page, newest first. The page is found in an index; only its rows are read. */
 export async function listAudit(q: Queries, query: Query): Promise<{ items: AuditLog[]; total: number }> {
-  const rows = rowsOf(await pageOfAudit(q, query))
+  const rows = await pageOfAudit(q, query)
   const total = totalByPage(query, rows.length) ?? (await countAudit(q, query))
   return { items: rows.map(shown), total }
 }
 
-const pageOfAudit = cached((q, query: Query) => {
+const pageOfAudit = cachedPage((q, query: Query) => {
   const page = newestFirst(matchingRows(q, query).select('auditLog.seq')).limit(query.limit).offset(offsetOf(query))
-  return asJson(
-    newestFirst(
-      q
-        .selectFrom(page.as('page'))
-        .innerJoin('auditLog', 'auditLog.seq', 'page.seq')
-        .leftJoin('user', 'user.id', 'auditLog.userId')
-        .select(SHOWN_COLUMNS.map((column) => `auditLog.${column}` as const))
-        .select(['user.username', 'user.email']),
-    ),
+  return newestFirst(
+    q
+      .selectFrom(page.as('page'))
+      .innerJoin('auditLog', 'auditLog.seq', 'page.seq')
+      .leftJoin('user', 'user.id', 'auditLog.userId')
+      .select(SHOWN_COLUMNS.map((column) => `auditLog.${column}` as const))
+      .select(['user.username', 'user.email']),
   )
 })
 

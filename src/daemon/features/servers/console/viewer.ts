@@ -27,7 +27,7 @@ const MOST_UNSENT = 256 * 1024
 const STALLED_MS = 5 * 60_000
 const RETRY_MS = 1000
 const KNOWN_MS = 2000
-/** Who is behind for so long lags, and is told so this often. */
+/** Who is behind for so long lags, and hears of it this often. */
 const LAG_MS = 1000
 
 /**

@@ -3,9 +3,8 @@ import type { ServerStatus } from '../../../../shared/kernel/server-life.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Visibility } from '../../../access/permit.ts'
 import { assignedNodes } from '../../../access/relations.ts'
-import { cached, compiled } from '../../../core/cached.ts'
+import { cachedPage, compiled } from '../../../core/cached.ts'
 import { prepared, type Queries } from '../../../db/db.ts'
-import { asJson, rowsOf } from '../../../db/json-rows.ts'
 import { keptRows } from '../../../db/kept-results.ts'
 import { countQuery, offsetOf, totalByPage } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
@@ -87,12 +86,12 @@ function joined(q: Queries) {
 }
 
 const serverById = prepared((q, id) =>
-  asJson(joined(q).select('template.definition as templateDefinition').where('server.id', '=', id)),
+  joined(q).select('template.definition as templateDefinition').where('server.id', '=', id),
 )
 
 /** The server with this id. */
 export async function findServerRow(q: Queries, id: string) {
-  const [row] = rowsOf(await serverById(q, id))
+  const [row] = await serverById(q, id)
   return row === undefined ? undefined : kept(row, row.templateDefinition)
 }
 
@@ -122,12 +121,12 @@ const countOfServers = compiled((q, { visibility, filter }: Asked) =>
   countQuery(q, narrow(q.selectFrom('server'), visibility, filter)),
 )
 
-const pageOfServers = cached((q, { visibility, filter }: Asked) => {
+const pageOfServers = cachedPage((q, { visibility, filter }: Asked) => {
   const ids = narrow(q.selectFrom('server'), visibility, filter)
     .select('server.id')
     .limit(filter.limit)
     .offset(offsetOf(filter))
-  return asJson(sorted(joined(q).where('server.id', 'in', sorted(ids, filter)), filter))
+  return sorted(joined(q).where('server.id', 'in', sorted(ids, filter)), filter)
 })
 
 const definitionsOf = compiled((q, ids: readonly string[]) =>
@@ -140,7 +139,7 @@ export async function listServerRows(
   visibility: Visibility,
   filter: ServerFilter,
 ): Promise<{ rows: ServerRow[]; total: number }> {
-  const found = rowsOf(await pageOfServers(q, { visibility, filter }))
+  const found = await pageOfServers(q, { visibility, filter })
   const total = totalByPage(filter, found.length) ?? (await countServers(q, { visibility, filter }))
   return { rows: await withDefinitions(q, found), total }
 }
