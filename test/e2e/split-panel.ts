@@ -7,13 +7,7 @@ import { completeSetup } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { createDeploymentToken, createNode, getNode } from '../../src/shared/api/nodes.ts'
 import { powerServer } from '../../src/shared/api/power.ts'
-import {
-  createServer,
-  deleteServer,
-  getServer,
-  listServers,
-  type Server,
-} from '../../src/shared/api/servers.ts'
+import { createServer, deleteServer, getServer, listServers, type Server } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
 import { quietPort } from '../ports.ts'
