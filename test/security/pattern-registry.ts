@@ -721,6 +721,18 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: ['/^(pak|pnk|pst)_([0-9a-z]{26})_([A-Za-z0-9_-]{43})$/', '/^[0-9a-f]{64}$/i'],
   },
   'src/daemon/core/settings.ts': { sees: 'client', patterns: ['z.cidrv4()', 'z.cidrv6()'] },
+  'src/daemon/db/sqlite/named-tables.ts': {
+    sees: 'program',
+    patterns: [
+      String.raw`/\b(?:random|randomblob|date|time|datetime|julianday|unixepoch|strftime|timediff|changes|total_changes|last_insert_rowid)\s*\(|\bcurrent_(?:date|time|timestamp)\b|\b(?:sqlite_|pragma_|dbstat)/i`,
+      String.raw`/^\s*(?:select|with|explain|values)\b/i`,
+      String.raw`/^\s*(?:begin|commit|end|rollback|savepoint|release|pragma|vacuum\s+into)\b/i`,
+      String.raw`/\b(?:(insert)\s+(?:or\s+(\w+)\s+)?into|(replace)\s+into|(update)(?:\s+or\s+(\w+))?|(delete)\s+from)\s*"?(\w+)"?/gi`,
+      '/^(?:no action|restrict)$/',
+      String.raw`/\w+/g`,
+      String.raw`/^\w+$/`,
+    ],
+  },
   'src/daemon/db/sqlite/dialect.ts': {
     sees: 'program',
     patterns: [String.raw`/^\s*(select|with|explain|pragma)\b/i`],

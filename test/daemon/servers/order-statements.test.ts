@@ -23,10 +23,10 @@ afterAll(() => stage.close())
 const stopped = (count: number): Promise<Server[]> =>
   Promise.all(Array.from({ length: count }, () => stage.serverIn(template, node, FACTS.stopped)))
 
-/** The statements from here to the commit in which `work` has ended; the least of three, as loops of the daemon write too. */
-async function statementsOf(work: () => Promise<unknown>): Promise<string[]> {
+/** The statements from here to the commit in which `work` has ended; the least of so many tries, as loops of the daemon write too. */
+async function statementsOf(count: number, work: () => Promise<unknown>): Promise<string[]> {
   const tries: string[][] = []
-  for (let i = 0; i < 3; i++) {
+  for (let i = 0; i < count; i++) {
     const recorded = recordStatements()
     try {
       await work()
@@ -46,8 +46,9 @@ const say = (previous: 'offline' | 'starting' | 'running', said: ReturnType<type
   peer.event({ type: 'server.state', report: said, previous, commandId: null })
 
 test('accepts an order with six statements beside the ends of its transaction, the audit row among them', async () => {
-  const servers = await stopped(3)
-  const statements = await statementsOf(() => start(servers.pop() as Server)) // there are three
+  const tries = 12
+  const servers = await stopped(tries)
+  const statements = await statementsOf(tries, () => start(servers.pop() as Server)) // one for each
   const own = statements.filter((sql) => !/^(BEGIN|COMMIT)/.test(sql))
   for (const table of ['audit_log', 'event', '"command"', '"server"']) {
     expect(own.filter((sql) => /insert|update/.test(sql) && sql.includes(table)).length).toBe(1)
@@ -59,7 +60,7 @@ test('accepts an order with six statements beside the ends of its transaction, t
 test('accepts many orders at once with six statements each, all included', async () => {
   const many = 30
   const servers = await stopped(3 * many)
-  const statements = await statementsOf(() => Promise.all(servers.splice(0, many).map(start)))
+  const statements = await statementsOf(3, () => Promise.all(servers.splice(0, many).map(start)))
   expect(statements.length).toBeGreaterThan(many)
   expect(statements.length / many).toBeLessThanOrEqual(6)
   expect(await stage.admin.call(verifyAuditLogs, { query: {} })).toMatchObject({ intact: true, problem: null })
@@ -93,7 +94,9 @@ test('follows a game that has ended before its start was reported as done', asyn
   const command = await peer.until('the order', () => peer.of('command').find(({ id }) => id === commandId))
   say('starting', report(server.id, { generation, power: 'offline', pid: null, uptimeMs: null }))
   peer.finish(command)
-  await until('what is wanted to follow', async () => ((await stage.get(server.id)).desired === 'stopped' ? true : undefined))
+  await until('what is wanted to follow', async () =>
+    (await stage.get(server.id)).desired === 'stopped' ? true : undefined,
+  )
   const { status } = await stage.get(server.id)
   expect(status).toBe('stopped')
   const refused = stage.admin.call(stopServer, { params: { serverId: server.id }, body: {} })
