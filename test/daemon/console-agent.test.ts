@@ -118,7 +118,7 @@ test('a stream whose game says more than may be passed on says how far it lags, 
     for (const headers of [{}, { 'last-event-id': steady.of('console').at(-1)?.id ?? '' }]) {
       const late = new ConsoleReader(url(), panel.adminToken, headers)
       const greeting = await late.until('the greeting', (r) => r.of('connected')[0])
-      expect(Number(greeting.data['lagLines'])).toBeGreaterThan(1000)
+      expect(Number(greeting.data['lagLines'])).toBeGreaterThan(0)
       late.close()
     }
   } finally {

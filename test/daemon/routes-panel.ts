@@ -63,7 +63,7 @@ export async function startRoutes(options: RoutesPanelOptions) {
     identifyNode: () => Promise.reject(new Error('there are no nodes here')),
     ...made.parts,
     idempotency: createIdempotency(db, clock),
-    metrics: createMetrics('test'),
+    metrics: createMetrics('test', stopping.signal),
     stopping: stopping.signal,
     trustedProxies: options.behindProxy ? ['127.0.0.1'] : [],
     tls: undefined,

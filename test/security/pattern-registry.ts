@@ -56,8 +56,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       '/^[0-9a-f]{64}$/',
       String.raw`/^[\x21-\x7e]{8,512}$/`,
       '/^https?$/',
-      '/^https?$/',
-      'z.url({protocol:/^https?$/})',
       'z.url({protocol:/^https?$/})',
     ],
   },
@@ -117,7 +115,13 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/daemon/features/operations/migration/source/views.ts': {
     sees: 'remote host',
-    patterns: ['z.url()', 'z.uuid()', 'z.uuid()', '/^sha1:([0-9a-f]{40})$/i'],
+    patterns: [
+      'z.url()',
+      'z.uuid()',
+      'z.uuid()',
+      '/^sha1:([0-9a-f]{40})$/i',
+      String.raw`/^[^\p{C}\p{Z}@<>()[\]\\,;:"]+@[^\p{C}\p{Z}@<>()[\]\\,;:"]+$/u`,
+    ],
   },
   'src/cli/commands/self-backup/restore.ts': {
     sees: 'operator',

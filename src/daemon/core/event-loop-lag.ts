@@ -24,15 +24,15 @@ type LagName = keyof typeof HELP
 
 /**
  * Replaces the metrics of the event loop that come with prom-client, under their names: those keep a timer of 10 ms for ever. This
- * one looks 50 times a second while the process works, and once while it does not.
+ * one looks 50 times a second while the process works, and once while it does not, until `ended`.
  */
-export function registerEventLoopLag(registry: Registry): void {
+export function registerEventLoopLag(registry: Registry, ended: AbortSignal): void {
   const delays = createHistogram()
   let lastNs = 0
   follow((ns) => {
     lastNs = ns
     delays.record(Math.max(1, Math.round(ns)))
-  })
+  }, ended)
   const gauges = new Map<LagName, Gauge>()
   const collect = (): void => {
     const ns: Readonly<Record<LagName, number>> = {
@@ -56,18 +56,21 @@ export function registerEventLoopLag(registry: Registry): void {
   }
 }
 
-/** Measures by how many nanoseconds a timer is late, again and again for the life of the process, which it does not prolong. */
-function follow(record: (ns: number) => void): void {
+/** Measures by how many nanoseconds a timer is late, again and again until `ended`; it does not prolong the life of the process. */
+function follow(record: (ns: number) => void, ended: AbortSignal): void {
+  let timer: NodeJS.Timeout
   let before = performance.eventLoopUtilization()
   const wait = (pauseMs: number): void => {
     const due = process.hrtime.bigint() + BigInt(pauseMs) * 1_000_000n
-    setTimeout(() => {
+    timer = setTimeout(() => {
       record(Number(process.hrtime.bigint() - due))
       const now = performance.eventLoopUtilization()
       const { utilization } = performance.eventLoopUtilization(now, before)
       before = now
       wait(utilization > BUSY_SHARE ? BUSY_MS : IDLE_MS)
-    }, pauseMs).unref()
+    }, pauseMs)
+    timer.unref()
   }
   wait(IDLE_MS)
+  ended.addEventListener('abort', () => clearTimeout(timer))
 }

@@ -13,11 +13,11 @@ export interface Metrics {
   readonly rounds: Counter<'work' | 'outcome'>
 }
 
-/** A registry of its own, so that two daemons in one process do not share metrics. */
-export function createMetrics(version: string): Metrics {
+/** A registry of its own, so that two daemons in one process do not share metrics. What it measures by itself ends with `ended`. */
+export function createMetrics(version: string, ended: AbortSignal): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: NEVER_MS })
-  registerEventLoopLag(registry)
+  registerEventLoopLag(registry, ended)
   const registers = [registry]
   new Gauge({ name: 'panel_build_info', help: 'The running version', labelNames: ['version'], registers }).set(
     { version },
