@@ -52,12 +52,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/shared/api/migration.ts': {
     sees: 'client',
-    patterns: [
-      '/^[0-9a-f]{64}$/',
-      String.raw`/^[\x21-\x7e]{8,512}$/`,
-      '/^https?$/',
-      'z.url({protocol:/^https?$/})',
-    ],
+    patterns: ['/^[0-9a-f]{64}$/', String.raw`/^[\x21-\x7e]{8,512}$/`, '/^https?$/', 'z.url({protocol:/^https?$/})'],
   },
   'src/daemon/features/operations/migration/steps/fetch-archive.ts': {
     sees: 'remote host',

@@ -73,10 +73,7 @@ export interface Db {
 }
 
 /** What is known of changes of tables, by whatever program. */
-export interface Changes extends Pick<TableChanges, 'moment' | 'unmoved' | 'onForeign'> {
-  /** Resolves when there should be a {@link TableChanges.moment} again: what was being committed is counted. */
-  counted(): Promise<void>
-}
+export type Changes = Pick<TableChanges, 'moment' | 'unmoved' | 'onForeign'>
 
 /**
  * A query by one id whose SQL is made once: for a wide join the making costs more than the reading. The query must contain
@@ -122,7 +119,6 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     moment,
     unmoved: (tables: Iterable<string>, since: number): boolean => changes.unmoved(tables, since),
     onForeign: (listener: () => void) => changes.onForeign(listener),
-    counted: () => queue.counted(),
   }
   const results = new KeptResults({ ...known, readBy: (sql) => changes.readBy(sql) })
   const reading = (note: (sql: string) => void): Queries =>

@@ -59,8 +59,6 @@ export class WriteQueue {
   #latest: IsoTime | undefined
   #draining: Promise<void> | undefined
   #ended = false
-  /** They wait until what is being committed is counted. */
-  readonly #waiting: (() => void)[] = []
 
   constructor(on: { writer: Connection; clock: Clock; health: HealthRecord; changes: TableChanges }) {
     this.#writer = on.writer
@@ -125,17 +123,6 @@ export class WriteQueue {
     if (this.#draining === undefined && !this.#ended) void this.alone(() => this.#settled())
   }
 
-  /** Resolves when what is being committed, by whomever, is counted; or soon, when that cannot be. */
-  async counted(): Promise<void> {
-    this.settle()
-    if (this.#draining === undefined) return
-    // Work that is no commit counts nothing: its end is as good.
-    await Promise.race([
-      new Promise<void>((resolve) => this.#waiting.push(resolve)),
-      this.#draining.catch(() => undefined),
-    ])
-  }
-
   takeLatest(): IsoTime | undefined {
     const latest = this.#latest
     this.#latest = undefined
@@ -168,8 +155,6 @@ export class WriteQueue {
       await this.#changes.settle()
     } catch {
       // Of a database that cannot be read; until it can, nothing counts as unmoved.
-    } finally {
-      for (const resolve of this.#waiting.splice(0)) resolve()
     }
   }
 

@@ -85,12 +85,6 @@ export class AnswerCache {
   /** Makes the answer, unless the same is being made already of what is there now. */
   async make(key: string, make: Make): Promise<CachedAnswer> {
     if (this.#most === 0) return this.#made(key, { make, since: undefined })
-    if (this.#db.changes.moment() === undefined) {
-      // Counting takes less than making: with many writes most answers would else be made anew, and none be kept.
-      await this.#db.changes.counted()
-      const known = this.find(key)
-      if (known !== undefined) return known
-    }
     const running = this.#running.get(key)
     if (running !== undefined && running.since === this.#db.changes.moment()) {
       await running.done.catch(() => undefined) // whoever began it gets the failure; this one makes its own
