@@ -7,6 +7,7 @@ import {
   readFileSync,
   renameSync,
   rmdirSync,
+  rmSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -60,13 +61,13 @@ export function removeFile(path: string): void {
   }
 }
 
-/** Removes a folder of files that may be missing. */
+/** Removes a folder that may be missing, with all that is in it. What Node has for whole trees is loaded only where there are folders within. */
 export function removeFolder(path: string): void {
   try {
     for (const name of readdirSync(path)) removeFile(join(path, name))
     rmdirSync(path)
   } catch (error) {
-    if (!isMissing(error)) throw error
+    if (!isMissing(error)) rmSync(path, { recursive: true, force: true })
   }
 }
 

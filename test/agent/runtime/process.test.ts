@@ -3,6 +3,7 @@ import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, wr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { holderPaths } from '../../../src/agent/holder/holder-files.ts'
 import { DIST } from '../../run-panel.ts'
 import { skippedUnless } from '../../skips.ts'
 import { allLines, asNobody, HOLDER, isLiving, isRoot, LIMITS, Rig, texts, until } from './rig.ts'
@@ -180,6 +181,20 @@ describe('a run', () => {
     expect(await run.exited).toMatchObject({ code: 5, ordered: true })
     expect(await texts(place)).toEqual(['up', 'stopping'])
     await expect(run.input('late')).rejects.toMatchObject({ code: 'NOT_RUNNING' })
+  })
+
+  it('ends and is started again whatever a program has left among its FIFOs', async () => {
+    const place = rig.place('litter')
+    const { io } = holderPaths(place.state)
+    const first = await rig.start(place, ['/bin/sh', '-c', 'sleep 1000'])
+    mkdirSync(join(io, 'folder', 'deeper'), { recursive: true })
+    await first.signal('SIGKILL')
+    const { launchId } = await first.exited
+    await rig.runs.forget(place, launchId)
+    await until('the folder to be gone', () => !existsSync(io))
+    mkdirSync(join(io, 'folder', 'deeper'), { recursive: true })
+    const second = await rig.start(place, ['/bin/sh', '-c', 'exit 3'])
+    expect(await second.exited).toMatchObject({ code: 3 })
   })
 
   it('is started once per launch id', async () => {
