@@ -229,7 +229,7 @@ export class Viewer implements LiveViewer {
     this.#deps.pace.spend(to - this.#cursor, bytes.length)
   }
 
-  /** Takes note of what was sent; says how many lines are still waiting where that goes on, and when none is any more. */
+  /** Moves the cursor behind what was sent; says how many lines still wait where that goes on, and when none does any more. */
   #moved(to: number): void {
     const { feed, connection, clock } = this.#deps
     this.#cursor = to

@@ -26,7 +26,7 @@ const SERVER_COLUMNS = [
   'server.startupName', 'server.pinnedTemplate', 'server.pinnedAt',
 ] as const // biome-ignore format: columns
 
-/** A server's ports beside the primary one, as JSON; `null`: none, as with most. A list is read by one statement. */
+/** A server's ports beside the primary one, as JSON text (by `|| ''`: else it would be a value within the JSON of its row); `null`: none, as with most. A list is read by one statement. */
 const FURTHER_PORTS = sql<string | null>`case when exists (
   select 1 from allocation as other where other.server_id = server.id and other.id <> server.allocation_id
 ) then (
