@@ -101,7 +101,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete, onSusp
     handlers: {
       ...nodeLink,
       ...handlersWithoutStorage({ link: nodeLink, live, unstored, db, clock, reconnect }),
-      onEvent: serverLink.onEvent,
+      onEvents: serverLink.onEvents,
       commandFrames: serverLink.commandFrames,
       onOnline: async (nodeId) => {
         // At once: whoever begins to watch while the node's row is written would otherwise be subscribed twice.

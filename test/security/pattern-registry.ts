@@ -734,7 +734,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/daemon/db/sqlite/dialect.ts': {
     sees: 'program',
-    patterns: [String.raw`/^\s*(select|with|explain|pragma)\b/i`],
+    patterns: [String.raw`/^\s*(select|with|explain|pragma)\b|\breturning\b/i`],
   },
   'src/daemon/core/system-error-entry.ts': {
     sees: 'client',

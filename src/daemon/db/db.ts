@@ -1,10 +1,9 @@
-import type { CompiledQuery, Kysely } from 'kysely'
+import type { Kysely } from 'kysely'
 import type { Clock, IsoTime } from '../../shared/kernel/time.ts'
 import { type DbHealth, HealthRecord } from './db-health.ts'
 import { KeepingQueries, KeptResults } from './kept-results.ts'
 import type { Schema } from './schema.ts'
 import { Connection } from './sqlite/connection.ts'
-import { configOver, queriesOver } from './sqlite/queries.ts'
 import { ReaderPool } from './sqlite/reader-pool.ts'
 import { TableChanges } from './table-changes.ts'
 import { WriteQueue } from './write-queue.ts'
@@ -49,6 +48,8 @@ export interface Db {
    * sets off, and what goes on after the scope has ended, is not part of it.
    */
   withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T>
+  /** Whether a transaction of whoever asks belongs to the scope of a {@link Db.withFirst}. */
+  isScoped(): boolean
   /** What the last statements have said about the file and its disk. */
   health(): DbHealth
   /** Calls with every change of {@link Db.health} until the returned function is called. */
@@ -74,26 +75,6 @@ export interface Db {
 
 /** What is known of changes of tables, by whatever program. */
 export type Changes = Pick<TableChanges, 'moment' | 'unmoved' | 'onForeign'>
-
-/**
- * A query by one id whose SQL is made once: for a wide join the making costs more than the reading. The query must contain
- * the id as a value and nothing else that changes.
- */
-export function prepared<O>(
-  build: (q: Queries, id: string) => { compile(): CompiledQuery<O> },
-): (q: Queries, id: string) => Promise<O[]> {
-  const never = async (): Promise<never> => {
-    throw new Error('this instance only makes SQL')
-  }
-  const query = build(queriesOver({ acquire: never, release: () => undefined }), ID_PLACE).compile()
-  return async (q, id) => {
-    const parameters = query.parameters.map((value) => (value === ID_PLACE ? id : value))
-    return (await q.executeQuery<O>({ ...query, parameters })).rows
-  }
-}
-
-/** Stands for the id while the SQL is made; no value of ours contains it. */
-const ID_PLACE = '\0id'
 
 /** Opens (or creates) the database at `file`. The schema is not touched: see migrations.ts. */
 export async function openDb(file: string, clock: Clock): Promise<Db> {
@@ -121,14 +102,14 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     onForeign: (listener: () => void) => changes.onForeign(listener),
   }
   const results = new KeptResults({ ...known, readBy: (sql) => changes.readBy(sql) })
-  const reading = (note: (sql: string) => void): Queries =>
-    new KeepingQueries(configOver({ ...source, note }), { results, note })
+  const reading = (note: (sql: string) => void): Queries => new KeepingQueries({ ...source, note }, { results, note })
   const read = reading(() => undefined)
   return {
     file,
     read,
     write: (work) => queue.write(work),
     withFirst: (first, scope) => queue.withFirst(first, scope),
+    isScoped: () => queue.isScoped(),
     changes: known,
     noting: (note) => reading((sql) => note(changes.readBy(sql))),
     health: () => health.now(),

@@ -1,5 +1,7 @@
-import { type CompiledQuery, Kysely, type KyselyConfig } from 'kysely'
+import type { CompiledQuery, Kysely } from 'kysely'
 import type { Schema } from './schema.ts'
+import type { ConnectionSource } from './sqlite/dialect.ts'
+import { SqliteQueries } from './sqlite/queries.ts'
 import type { TableChanges } from './table-changes.ts'
 
 const MOST = 500
@@ -38,12 +40,12 @@ export class KeptResults {
 }
 
 /** Queries outside of transactions, which may be answered by what is kept. */
-export class KeepingQueries extends Kysely<Schema> {
+export class KeepingQueries extends SqliteQueries {
   readonly #results: KeptResults
   readonly #note: (sql: string) => void
 
-  constructor(config: KyselyConfig, { results, note }: { results: KeptResults; note: (sql: string) => void }) {
-    super(config)
+  constructor(source: ConnectionSource, { results, note }: { results: KeptResults; note: (sql: string) => void }) {
+    super(source)
     this.#results = results
     this.#note = note
   }

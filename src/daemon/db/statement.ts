@@ -1,33 +1,46 @@
 import type { CompiledQuery } from 'kysely'
 import type { Queries } from './db.ts'
 import type { SqlValue } from './sqlite/connection.ts'
-import { queriesOver } from './sqlite/queries.ts'
+import { givesRows } from './sqlite/dialect.ts'
+import { queriesOver, SqliteQueries } from './sqlite/queries.ts'
 
 /** Stands before the name of a value while the SQL is made; no value of ours begins with it. */
 const PLACE = '\0value:'
 
 /**
- * A statement whose SQL is made once, with values that are given by name each time: what is done for every order costs more to
- * make than to run. `build` gets a place for each value, which it puts where the value belongs and looks at no further.
+ * A statement whose SQL is made once, with values that are given by name each time: what is done for every order, and reads of wide
+ * joins, cost more to make than to run. `build` gets a place for each value, which it puts where the value belongs and looks at no further.
  */
 export function statement<P extends Readonly<Record<string, SqlValue>>, O>(
   build: (q: Queries, places: P) => { compile(): CompiledQuery<O> },
 ): (q: Queries, values: P) => Promise<O[]> {
-  let query: CompiledQuery<O> | undefined
+  let made: Made<O> | undefined
   return async (q, values) => {
-    query ??= made(build)
-    const parameters = query.parameters.map((value) =>
-      typeof value === 'string' && value.startsWith(PLACE) ? values[value.slice(PLACE.length)] : value,
-    )
-    return (await q.executeQuery<O>({ ...query, parameters })).rows
+    made ??= make(build)
+    const parameters = made.parameters.map(({ name, value }) => (name === undefined ? value : values[name]))
+    if (q instanceof SqliteQueries) return (await q.rowsOf(made, parameters)) as O[] // the SQL says what its rows are
+    return (await q.executeQuery<O>({ ...made.query, parameters })).rows
   }
 }
 
-function made<P, O>(build: (q: Queries, places: P) => { compile(): CompiledQuery<O> }): CompiledQuery<O> {
+interface Made<O> {
+  readonly query: CompiledQuery<O>
+  readonly sql: string
+  readonly givesRows: boolean
+  /** Either the name of a value that is given, or the value. */
+  readonly parameters: readonly { readonly name: string | undefined; readonly value: unknown }[]
+}
+
+function make<P, O>(build: (q: Queries, places: P) => { compile(): CompiledQuery<O> }): Made<O> {
   const never = async (): Promise<never> => {
     throw new Error('this instance only makes SQL')
   }
   const q = queriesOver({ acquire: never, release: () => undefined })
   const places = new Proxy({}, { get: (_, name) => `${PLACE}${String(name)}` })
-  return build(q, places as P).compile() // places stand for values of any type, see above
+  const query = build(q, places as P).compile() // places stand for values of any type, see above
+  const parameters = query.parameters.map((value) => ({
+    name: typeof value === 'string' && value.startsWith(PLACE) ? value.slice(PLACE.length) : undefined,
+    value,
+  }))
+  return { query, sql: query.sql, givesRows: givesRows(query), parameters }
 }

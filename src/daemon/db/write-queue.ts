@@ -9,6 +9,7 @@ import type { TableChanges } from './table-changes.ts'
 
 const GROUP = 64
 const DEADLINE_MS = 10_000
+const LATE = 'it waits for something else than the database, or for another one'
 
 interface Job {
   run(tx: Tx): Promise<void>
@@ -33,16 +34,16 @@ interface Firsts {
   run: ((tx: Tx) => Promise<void>) | undefined
 }
 
-/** How a job of a group is undone alone. */
+/** How a job of a group is undone alone: by going back to a point before its first statement. */
 interface Points {
-  readonly before: readonly string[]
+  readonly before: string | undefined
   readonly undo: string
 }
 
 /** Those of the jobs before stay open until the commit: to release each would be a statement more, and changes nothing. */
-const IN_BATCH: Points = { before: ['SAVEPOINT job'], undo: 'ROLLBACK TO job; RELEASE job' }
+const IN_BATCH: Points = { before: 'SAVEPOINT job', undo: 'ROLLBACK TO job; RELEASE job' }
 /** The transaction is its own: what is undone is begun anew, for the commit. */
-const ALONE: Points = { before: [], undo: 'ROLLBACK; BEGIN IMMEDIATE' }
+const ALONE: Points = { before: undefined, undo: 'ROLLBACK; BEGIN IMMEDIATE' }
 
 /** Takes turns on the writer connection. */
 export class WriteQueue {
@@ -52,9 +53,12 @@ export class WriteQueue {
   readonly #changes: TableChanges
   readonly #catchUps: ((tx: Tx) => Promise<void>)[] = []
   readonly #jobs: Job[] = []
-  readonly #inside = new AsyncLocalStorage<true>()
   readonly #firsts = new AsyncLocalStorage<Firsts>()
   #scopes = 0
+  /** The job that runs now, which may not take longer than it has. */
+  #running: { readonly sinceMs: number; readonly late: (error: Error) => void } | undefined
+  /** Ends the looking after jobs that take too long. */
+  #watching: AbortController | undefined
   /** The latest stamp since it was taken. */
   #latest: IsoTime | undefined
   #draining: Promise<void> | undefined
@@ -72,7 +76,6 @@ export class WriteQueue {
   }
 
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
-    if (this.#inside.getStore()) throw new Error('a transaction cannot wait for another one: pass its tx on')
     if (this.#ended) throw stopping()
     const refusal = this.#health.refusal()
     if (refusal !== undefined) return Promise.reject(refusal)
@@ -105,8 +108,13 @@ export class WriteQueue {
     } finally {
       firsts.run = undefined // what the scope has set off goes on without it
       this.#scopes -= 1
-      if (this.#scopes === 0) this.#firsts.disable() // as in #drain
+      // While a storage is in use, Node runs hooks of its own at every promise of the daemon.
+      if (this.#scopes === 0) this.#firsts.disable()
     }
+  }
+
+  isScoped(): boolean {
+    return this.#scopes > 0 && this.#firsts.getStore()?.run !== undefined
   }
 
   /** Runs `work` on the writer outside any transaction, between two groups. */
@@ -146,8 +154,24 @@ export class WriteQueue {
       await this.#group([...this.#resuming(), ...this.#jobs.splice(0, GROUP)])
       await this.#settled()
     }
-    this.#inside.disable() // while a storage is in use, Node runs hooks of its own at every promise of the daemon
+    this.#watching?.abort()
+    this.#watching = undefined
     this.#draining = undefined
+  }
+
+  /** Begins to look after jobs that take too long: by one timer for all that are carried out in a row, since jobs are many and short. */
+  #watch(): void {
+    const watching = new AbortController()
+    this.#watching = watching
+    const lookAgain = async (waitMs: number): Promise<void> => {
+      await this.#clock.sleep(waitMs, watching.signal)
+      if (watching.signal.aborted) return
+      const ageMs = this.#running === undefined ? 0 : this.#clock.monotonicMs() - this.#running.sinceMs
+      if (ageMs < DEADLINE_MS) return lookAgain(DEADLINE_MS - ageMs)
+      this.#running?.late(new Error(`a transaction took longer than 10 s: ${LATE}`))
+      return lookAgain(DEADLINE_MS)
+    }
+    void lookAgain(DEADLINE_MS)
   }
 
   async #settled(): Promise<void> {
@@ -244,7 +268,8 @@ export class WriteQueue {
 
   /** `endedAll`: the failure, such as a full disk, has ended the transaction of the whole group. */
   async #one(job: Job, stamp: IsoTime, points: Points): Promise<{ error: unknown; endedAll: boolean } | undefined> {
-    const lease = leaseOf(this.#writer)
+    const { before } = points
+    const lease = leaseOf(this.#writer, before === undefined ? undefined : () => this.#writer.run(before))
     const tx: Tx = {
       q: queriesOver(lease.source),
       now: stamp,
@@ -253,22 +278,20 @@ export class WriteQueue {
       collect: <R>(batch: Batch<R>, row: R) =>
         void job.collected.push({ batch, row, write: (last, rows) => batch.write(last, rows as readonly R[]) }),
     }
-    const late = new AbortController()
     try {
-      for (const sql of points.before) await this.#writer.run(sql)
-      await Promise.race([
-        this.#inside.run(true, () => job.run(tx)),
-        this.#clock.sleep(DEADLINE_MS, late.signal).then(() => {
-          if (!late.signal.aborted) throw new Error('a transaction took longer than 10 s')
-        }),
-      ])
+      await new Promise<void>((resolve, late) => {
+        this.#running = { sinceMs: this.#clock.monotonicMs(), late }
+        if (this.#watching === undefined) this.#watch()
+        job.run(tx).then(resolve, late)
+      })
       await lease.end()
       return undefined
     } catch (error) {
       await lease.end()
-      return { error, endedAll: !(await this.#undo(points)) }
+      const isUndone = (before !== undefined && !lease.hasBegun()) || (await this.#undo(points))
+      return { error, endedAll: !isUndone }
     } finally {
-      late.abort()
+      this.#running = undefined
     }
   }
 

@@ -27,8 +27,8 @@ export interface PumpDeps {
   readonly db: Db
   readonly clock: Clock
   readonly log: Log
-  readonly handlers: Pick<GatewayHandlers, 'commandFrames' | 'onEvent'>
-  send(frame: DaemonFrame): void
+  readonly handlers: Pick<GatewayHandlers, 'commandFrames' | 'onEvents'>
+  send(frames: readonly DaemonFrame[]): void
   /** A command went out: for the first time on this connection, or again. */
   count(kind: 'sent' | 'resent'): void
   /** Why the agent cannot be sent this command; `undefined`: it can. */
@@ -107,37 +107,42 @@ export class CommandPump {
 
   async #sendAll(rows: readonly CommandRow[], signal: AbortSignal): Promise<void> {
     const commands = await this.#deps.handlers.commandFrames(rows)
+    const frames: DaemonFrame[] = []
     for (const [place, row] of rows.entries()) {
       if (signal.aborted) return
-      await this.#send(row, commands[place] ?? 'gone')
+      const frame = await this.#frameOf(row, commands[place] ?? 'gone')
+      if (frame !== undefined) frames.push(frame)
     }
+    if (frames.length > 0 && !signal.aborted) this.#deps.send(frames)
   }
 
-  async #send(row: CommandRow, command: CommandOp | 'gone' | 'unknown'): Promise<void> {
+  /** The frame that sends a command; `undefined` for one that cannot be sent, which has failed. */
+  async #frameOf(row: CommandRow, command: CommandOp | 'gone' | 'unknown'): Promise<DaemonFrame | undefined> {
     const { clock, log, nodeId } = this.#deps
     const last = this.#sendings.get(row.id)
     if (command === 'gone' || command === 'unknown') {
       log.warn({ nodeId, commandId: row.id, serverId: row.serverId, why: command }, 'cannot send command, giving up')
       await this.#fail(row, UNSENDABLE[command])
-      return
+      return undefined
     }
     const refusal = this.#deps.refusal(command)
     if (refusal !== undefined) {
       await this.#fail(row, { code: 'UNSUPPORTED', message: refusal })
-      return
+      return undefined
     }
     const { id, serverId, generation } = row
     const waitMs = last === undefined ? GATEWAY_LIMITS.acceptMs : Math.min(last.waitMs * 2, MAX_WAIT_MS)
     this.#sendings.set(id, { atMs: clock.monotonicMs(), waitMs })
     this.#deps.count(last === undefined ? 'sent' : 'resent')
-    this.#deps.send({ type: 'command', id, serverId, generation, command })
+    return { type: 'command', id, serverId, generation, command }
   }
 
   /** The end of a command that cannot be sent, as an agent would report it. */
   async #fail({ id: commandId, serverId }: CommandRow, error: AgentError): Promise<void> {
     const { db, clock, handlers, nodeId } = this.#deps
     const done = { type: 'command.done' as const, commandId, serverId, ok: false, noop: false, error }
-    await db.write((tx) => handlers.onEvent(tx, nodeId, done, { receivedMs: clock.nowMs(), ageMs: 0 }))
+    const at = { receivedMs: clock.nowMs(), ageMs: 0 }
+    await db.write((tx) => handlers.onEvents(tx, nodeId, [{ event: done, at }]))
   }
 }
 

@@ -17,6 +17,12 @@ export interface ReportedAt {
   readonly ageMs: number
 }
 
+/** An event of a node, and when it happened. */
+export interface HappenedEvent {
+  readonly event: AgentEvent
+  readonly at: ReportedAt
+}
+
 /** `other`: certainly not the node's machine. `unproved`: there is too little to compare. */
 export type MachineClaim = 'same' | 'other' | 'unproved'
 
@@ -49,8 +55,8 @@ export interface GatewayHandlers {
   onSnapshot(nodeId: string, snapshot: FrameOf<'snapshot'>): Promise<SnapshotAnswer>
   /** The state of all servers of the snapshot, reported when every event that is older has been reported. */
   onReports(nodeId: string, reports: readonly ServerReport[], about: AboutReports): Promise<void>
-  /** A state that changed or a command that ended, inside the transaction that also stores the event's number. */
-  onEvent(tx: Tx, nodeId: string, event: AgentEvent, at: ReportedAt): Promise<void>
+  /** States that changed and commands that ended, in their order, inside the transaction that also stores the last one's number. */
+  onEvents(tx: Tx, nodeId: string, events: readonly HappenedEvent[]): Promise<void>
   /** The handshake is over: commands and requests flow. Also called when a connection replaces another. */
   onOnline(nodeId: string): Promise<void>
   /** The node has no connection any more; also when the daemon itself ends it. */

@@ -6,7 +6,7 @@ import type { Log } from '../core/log.ts'
 import type { Db, Tx } from '../db/db.ts'
 import { statement } from '../db/statement.ts'
 import { acceptCommands } from './command-pump.ts'
-import type { GatewayHandlers, ReportedAt } from './handlers.ts'
+import type { GatewayHandlers, HappenedEvent, ReportedAt } from './handlers.ts'
 
 const BATCH = 256
 /** More than this waits: the socket is not read until it is less. */
@@ -35,7 +35,7 @@ export interface InboxDeps {
   readonly db: Db
   readonly clock: Clock
   readonly log: Log
-  readonly handlers: Pick<GatewayHandlers, 'onEvent' | 'onReports'>
+  readonly handlers: Pick<GatewayHandlers, 'onEvents' | 'onReports'>
   /** Events up to this number are on the disk. */
   acknowledge(seq: number): void
   accepted(ids: readonly string[]): void
@@ -167,11 +167,13 @@ export class Inbox {
     let ack = this.#ack
     const accepted = batch.flatMap((item) => (item.kind === 'accepted' ? [item.id] : []))
     await acceptCommands(tx, nodeId, accepted)
+    const events: HappenedEvent[] = []
     for (const item of batch) {
       if (item.kind !== 'event' || item.seq <= ack) continue
       ack = item.seq
-      if (item.event !== undefined) await handlers.onEvent(tx, nodeId, item.event, item.at)
+      if (item.event !== undefined) events.push({ event: item.event, at: item.at })
     }
+    if (events.length > 0) await handlers.onEvents(tx, nodeId, events)
     if (ack === this.#ack) return
     await raiseEventAck(tx.q, { nodeId, journalId, ack })
   }

@@ -69,6 +69,7 @@ export class Session {
   readonly #pump: CommandPump
   readonly #parts = new SnapshotParts()
   readonly #rate: FrameRate
+  #stream: Duplex | undefined
   #inbox: Inbox | undefined
   #hello: FrameOf<'hello'> | undefined
   #phase: Phase = 'hello'
@@ -92,7 +93,7 @@ export class Session {
       ...deps,
       nodeId,
       count,
-      send: (frame) => this.send(frame),
+      send: (frames) => this.sendAll(frames),
       refusal: (command) => this.#commandRefusal(command),
     })
   }
@@ -123,6 +124,7 @@ export class Session {
     const { clock, log } = this.#deps
     const { nodeId } = this
     const signal = this.#closed.signal
+    this.#stream = stream
     const ended = new Promise<void>((resolve) => this.#socket.once('close', () => resolve()))
     this.#socket.on('error', (error) => log.warn({ nodeId, err: error }, 'node connection failed'))
     this.#socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
@@ -198,6 +200,13 @@ export class Session {
 
   wake(): void {
     this.#pump.wake()
+  }
+
+  /** Sends several frames in one write. */
+  sendAll(frames: readonly DaemonFrame[]): void {
+    this.#stream?.cork()
+    for (const frame of frames) this.send(frame)
+    this.#stream?.uncork()
   }
 
   send(frame: DaemonFrame): void {

@@ -168,20 +168,38 @@ export function madeAtMs(id: string): number | undefined {
 }
 
 function uuidV7Bytes(ms: number): Uint8Array {
-  const bytes = globalThis.crypto.getRandomValues(new Uint8Array(16))
+  const bytes = randomBytes()
   for (let i = 0; i < 6; i++) bytes[i] = Math.floor(ms / 2 ** (8 * (5 - i))) & 0xff
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x70
   bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
   return bytes
 }
 
+const pool = new Uint8Array(16 * 256)
+let unused = 0
+
+/** Sixteen random bytes, each given once. They are drawn for many ids at a time: a draw costs more than all else about an id. */
+function randomBytes(): Uint8Array {
+  if (unused === 0) {
+    globalThis.crypto.getRandomValues(pool)
+    unused = pool.length
+  }
+  unused -= 16
+  return pool.slice(unused, unused + 16)
+}
+
+/** 26 digits of five bits each for 128 bits: the first one holds three. */
 function encode(bytes: Uint8Array): string {
-  let value = 0n
-  for (const byte of bytes) value = value * 256n + BigInt(byte)
   let text = ''
-  for (let i = 0; i < 26; i++) {
-    text = (ALPHABET[Number(value % 32n)] ?? '') + text
-    value /= 32n
+  let value = 0
+  let bits = 2
+  for (const byte of bytes) {
+    value = ((value << 8) | byte) & 0xfff
+    bits += 8
+    while (bits >= 5) {
+      bits -= 5
+      text += ALPHABET[(value >> bits) & 31] ?? ''
+    }
   }
   return text
 }

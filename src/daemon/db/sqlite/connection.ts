@@ -19,7 +19,8 @@ const STATEMENTS = 256
 export class Connection {
   readonly #db: sqlite3.Database
   readonly #explain: (error: Error) => unknown
-  readonly #statements = new Map<string, Promise<sqlite3.Statement>>()
+  readonly #statements = new Map<string, sqlite3.Statement>()
+  readonly #preparing = new Map<string, Promise<sqlite3.Statement>>()
   #closed = false
   /** Called with the SQL of whatever runs here, before it does. */
   onStatement: ((sql: string) => void) | undefined
@@ -49,7 +50,7 @@ export class Connection {
   async all(sql: string, parameters: readonly unknown[] = []): Promise<Record<string, unknown>[]> {
     this.onStatement?.(sql)
     const values = bind(parameters)
-    const statement = await this.#prepare(sql)
+    const statement = this.#prepared(sql) ?? (await this.#prepare(sql))
     return new Promise((resolve, reject) => {
       statement.all<Record<string, unknown>>(values, (error, rows) =>
         error === null ? resolve(rows) : reject(this.#explain(error)),
@@ -61,7 +62,7 @@ export class Connection {
   async run(sql: string, parameters: readonly unknown[] = []): Promise<RunResult> {
     this.onStatement?.(sql)
     const values = bind(parameters)
-    const statement = await this.#prepare(sql)
+    const statement = this.#prepared(sql) ?? (await this.#prepare(sql))
     const explain = this.#explain
     return new Promise((resolve, reject) => {
       statement.run(values, function (this: sqlite3.RunResult, error: Error | null) {
@@ -87,43 +88,47 @@ export class Connection {
   /** What runs ends first; what is asked for from now on fails. */
   async close(): Promise<void> {
     this.#closed = true
-    const prepared = await Promise.allSettled(this.#statements.values())
+    const prepared = await Promise.allSettled(this.#preparing.values())
+    for (const statement of this.#statements.values()) statement.finalize()
+    for (const late of prepared) if (late.status === 'fulfilled') late.value.finalize()
     this.#statements.clear()
-    for (const statement of prepared) if (statement.status === 'fulfilled') statement.value.finalize()
     await new Promise<void>((resolve, reject) => {
       this.#db.close((error) => (error === null ? resolve() : reject(error)))
     })
   }
 
+  /** The statement if it is there: what runs again and again need not wait for a turn. */
+  #prepared(sql: string): sqlite3.Statement | undefined {
+    const statement = this.#statements.get(sql)
+    if (statement === undefined) return undefined
+    this.#statements.delete(sql) // and back at the end: the first of the map is the one unused for longest
+    this.#statements.set(sql, statement)
+    return statement
+  }
+
   #prepare(sql: string): Promise<sqlite3.Statement> {
     // SQLite closes nothing that has a statement.
     if (this.#closed) return Promise.reject(stopping())
-    const cached = this.#statements.get(sql)
-    if (cached !== undefined) {
-      this.#statements.delete(sql)
-      this.#statements.set(sql, cached)
-      return cached
-    }
-    const prepared = new Promise<sqlite3.Statement>((resolve, reject) => {
+    const known = this.#preparing.get(sql)
+    if (known !== undefined) return known
+    const preparing = new Promise<sqlite3.Statement>((resolve, reject) => {
       const statement: sqlite3.Statement = this.#db.prepare(sql, (error: Error | null) => {
-        if (error === null) return resolve(statement)
-        this.#statements.delete(sql)
-        reject(this.#explain(error))
+        this.#preparing.delete(sql)
+        if (error !== null) return reject(this.#explain(error))
+        if (!this.#closed) this.#keep(sql, statement)
+        resolve(statement)
       })
     })
-    this.#statements.set(sql, prepared)
-    if (this.#statements.size > STATEMENTS) this.#evict()
-    return prepared
+    this.#preparing.set(sql, preparing)
+    return preparing
   }
 
-  #evict(): void {
+  #keep(sql: string, statement: sqlite3.Statement): void {
+    this.#statements.set(sql, statement)
     const [oldest] = this.#statements
-    if (oldest === undefined) return
+    if (this.#statements.size <= STATEMENTS || oldest === undefined) return
     this.#statements.delete(oldest[0])
-    oldest[1].then(
-      (statement) => statement.finalize(),
-      () => undefined, // whoever prepared it got the error
-    )
+    oldest[1].finalize()
   }
 }
 

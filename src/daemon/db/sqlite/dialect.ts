@@ -71,9 +71,10 @@ class Lease implements DatabaseConnection {
   }
 }
 
-function givesRows(query: CompiledQuery): boolean {
+/** Whether a query answers rows, also none. */
+export function givesRows(query: CompiledQuery): boolean {
   const node = query.query
   if (SelectQueryNode.is(node)) return true
   if ('returning' in node && node.returning !== undefined) return true
-  return node.kind === 'RawNode' && /^\s*(select|with|explain|pragma)\b/i.test(query.sql)
+  return node.kind === 'RawNode' && /^\s*(select|with|explain|pragma)\b|\breturning\b/i.test(query.sql)
 }

@@ -1,22 +1,40 @@
-import {
-  CamelCasePlugin,
-  Kysely,
-  type KyselyConfig,
-  type PluginTransformResultArgs,
-  type QueryResult,
-  type UnknownRow,
-} from 'kysely'
+import { CamelCasePlugin, Kysely, type PluginTransformResultArgs, type QueryResult, type UnknownRow } from 'kysely'
 import type { Schema } from '../schema.ts'
 import { type ConnectionSource, sqliteDialect } from './dialect.ts'
 
 /** The query builder over connections of ours: camelCase in the program, snake_case in the database. */
-export function queriesOver(source: ConnectionSource): Kysely<Schema> {
-  return new Kysely<Schema>(configOver(source))
+export function queriesOver(source: ConnectionSource): SqliteQueries {
+  return new SqliteQueries(source)
 }
 
-/** What a query builder over them is made of. */
-export function configOver(source: ConnectionSource): KyselyConfig {
-  return { dialect: sqliteDialect(source), plugins: [new ColumnNames()] }
+/** A query builder that also runs statements which are made already, past all that a builder does for each query. */
+export class SqliteQueries extends Kysely<Schema> {
+  readonly #source: ConnectionSource
+
+  constructor(source: ConnectionSource) {
+    super({ dialect: sqliteDialect(source), plugins: [NAMES] })
+    this.#source = source
+  }
+
+  /** The rows of a statement, as the builder gives them; none of one that changes rows and returns nothing. */
+  async rowsOf({ sql, givesRows }: MadeStatement, parameters: readonly unknown[]): Promise<UnknownRow[]> {
+    const source = this.#source
+    const connection = await source.acquire()
+    try {
+      source.note?.(sql)
+      if (givesRows) return NAMES.named(await connection.all(sql, parameters))
+      await connection.run(sql, parameters)
+      return []
+    } finally {
+      source.release(connection)
+    }
+  }
+}
+
+/** The SQL of a statement. */
+export interface MadeStatement {
+  readonly sql: string
+  readonly givesRows: boolean
 }
 
 /** The name that a column has in the program. */
@@ -45,15 +63,18 @@ class ColumnNames extends CamelCasePlugin {
   }
 
   override async transformResult({ result }: PluginTransformResultArgs): Promise<QueryResult<UnknownRow>> {
-    const [first] = result.rows
-    if (first === undefined) return result
+    return result.rows.length === 0 ? result : { ...result, rows: this.named(result.rows) }
+  }
+
+  named(rows: UnknownRow[]): UnknownRow[] {
+    const [first] = rows
+    if (first === undefined) return rows
     const { columns, empty } = this.#shapeOf(first)
-    const rows = result.rows.map((row) => {
+    return rows.map((row) => {
       const mapped = { ...empty }
       for (const { column, name } of columns) mapped[name] = row[column]
       return mapped
     })
-    return { ...result, rows }
   }
 
   #shapeOf(row: UnknownRow): Shape {

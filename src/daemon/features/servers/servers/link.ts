@@ -1,10 +1,20 @@
 import type { Clock } from '../../../../shared/kernel/time.ts'
+import type { AgentEvent } from '../../../../shared/protocol/frames.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Settings } from '../../../core/settings.ts'
-import type { Db } from '../../../db/db.ts'
-import type { GatewayHandlers } from '../../../gateway/handlers.ts'
+import type { Db, Tx } from '../../../db/db.ts'
+import type { GatewayHandlers, HappenedEvent } from '../../../gateway/handlers.ts'
 import type { LinkedServers } from '../../fleet/nodes/link.ts'
-import { finishCommand, markUnknown, observe, observeAbsent } from './observe.ts'
+import {
+  type EndedOrder,
+  finishCommand,
+  finishCommands,
+  markUnknown,
+  type OrderEnd,
+  observe,
+  observeAbsent,
+  type Reported,
+} from './observe.ts'
 import { raiseGenerations, settleForgotten } from './reconcile.ts'
 import { type BeforeDelete, forgetDeleted, reportUndeleted } from './remove.ts'
 import { findServerRows } from './rows.ts'
@@ -12,7 +22,7 @@ import { buildSpec, commandOf, readOrder } from './spec.ts'
 import { definitionOf } from './view.ts'
 
 /** What servers do with what agents say, and what agents get of servers. */
-export type ServerLink = LinkedServers & Pick<GatewayHandlers, 'onEvent' | 'commandFrames'>
+export type ServerLink = LinkedServers & Pick<GatewayHandlers, 'onEvents' | 'commandFrames'>
 
 /** The link between the rows of servers and the gateway. */
 export function createServerLink(deps: {
@@ -24,23 +34,27 @@ export function createServerLink(deps: {
   wake: (nodeId: string) => void
 }): ServerLink {
   const { db, bus, settings } = deps
-  const finish: LinkedServers['finishCommand'] = async (tx, nodeId, done) => {
-    const command = await finishCommand(tx, bus, nodeId, done)
-    if (command?.op !== 'delete') return
-    if (done.ok) await forgetDeleted(tx, deps, command)
+  const afterEnd = async (tx: Tx, order: EndedOrder | undefined, done: OrderEnd): Promise<void> => {
+    if (order?.op !== 'delete') return
+    if (done.ok) await forgetDeleted(tx, deps, order)
     else
-      await reportUndeleted(tx, bus, command.serverId, `It could not be deleted: ${done.error?.message ?? 'no reason'}`)
+      await reportUndeleted(tx, bus, order.serverId, `It could not be deleted: ${done.error?.message ?? 'no reason'}`)
   }
   return {
-    observe: (tx, nodeId, reports, at) => observe(tx, bus, { nodeId, reports }, at),
+    observe: (tx, nodeId, reports, at) =>
+      observe(tx, bus, { nodeId, reports: reports.map((report) => ({ report, at })) }),
     observeAbsent: (tx, nodeId, absence) => observeAbsent(tx, bus, nodeId, absence),
     raiseGenerations,
     settleForgotten: (tx, agent) => settleForgotten(tx, deps, agent),
     markUnknown: (tx, nodeId) => markUnknown(tx, bus, nodeId),
-    finishCommand: finish,
-    onEvent: async (tx, nodeId, event, at) => {
-      if (event.type === 'command.done') await finish(tx, nodeId, event)
-      else await observe(tx, bus, { nodeId, reports: [event.report] }, at)
+    finishCommand: async (tx, nodeId, done) => afterEnd(tx, await finishCommand(tx, bus, nodeId, done), done),
+    onEvents: async (tx, nodeId, events) => {
+      for (const { reports, ends } of stretchesOf(events)) {
+        if (reports.length > 0) await observe(tx, bus, { nodeId, reports })
+        if (ends.length === 0) continue
+        const orders = await finishCommands(tx, bus, nodeId, ends)
+        for (const done of ends) await afterEnd(tx, orders.get(done), done)
+      }
     },
     commandFrames: async (commands) => {
       const rows = await findServerRows(db.read, [...new Set(commands.map(({ serverId }) => serverId))])
@@ -60,4 +74,31 @@ export function createServerLink(deps: {
       })
     },
   }
+}
+
+/** Events that can be stored together: either reports, or ends of the orders of different servers. */
+interface Stretch {
+  readonly reports: Reported[]
+  readonly ends: Extract<AgentEvent, { type: 'command.done' }>[]
+}
+
+/** The events in their order, those of one kind together. */
+function stretchesOf(events: readonly HappenedEvent[]): Stretch[] {
+  const stretches: Stretch[] = []
+  let ended = new Set<string>()
+  for (const { event, at } of events) {
+    let last = stretches.at(-1)
+    const isEnd = event.type === 'command.done'
+    const others = isEnd ? last?.reports : last?.ends
+    if (last === undefined || others === undefined || others.length > 0 || (isEnd && ended.has(event.serverId))) {
+      last = { reports: [], ends: [] }
+      stretches.push(last)
+      ended = new Set()
+    }
+    if (isEnd) {
+      last.ends.push(event)
+      ended.add(event.serverId)
+    } else last.reports.push({ report: event.report, at })
+  }
+  return stretches
 }

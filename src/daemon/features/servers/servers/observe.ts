@@ -7,7 +7,7 @@ import type { Tx } from '../../../db/db.ts'
 import type { CommandRow, ReportedAt } from '../../../gateway/handlers.ts'
 import { eulaAsked, eulaColumn } from './eula.ts'
 import {
-  endCommand,
+  endCommands,
   type ObservedRow,
   observedRows,
   type StateRow,
@@ -21,6 +21,12 @@ import { statusOf } from './view.ts'
 /** A server that is observed as it was says so again after this. */
 const SAME_AGAIN_MS = 60_000
 
+/** What an agent reports of a server, and when that was true. */
+export interface Reported {
+  readonly report: ServerReport
+  readonly at: ReportedAt
+}
+
 /**
  * Writes what an agent reports of servers of its own: the only writer of observed state. They are read together, and only what
  * differs is written; a server that the node does not have here is left aside.
@@ -28,14 +34,13 @@ const SAME_AGAIN_MS = 60_000
 export async function observe(
   tx: Tx,
   bus: Bus,
-  { nodeId, reports }: { readonly nodeId: string; readonly reports: readonly ServerReport[] },
-  at: ReportedAt,
+  { nodeId, reports }: { readonly nodeId: string; readonly reports: readonly Reported[] },
 ): Promise<void> {
-  const ids = JSON.stringify(reports.map(({ serverId }) => serverId))
+  const ids = JSON.stringify(reports.map(({ report }) => report.serverId))
   const rows = new Map((await observedRows(tx.q, { nodeId, ids })).map((row) => [row.id, row]))
   const sameLongSince = new Set<string>()
   const longSince = isoTime(Date.parse(tx.now) - SAME_AGAIN_MS)
-  for (const report of reports) {
+  for (const { report, at } of reports) {
     const row = rows.get(report.serverId)
     if (row === undefined) continue
     const seen = { ...observedColumns(row, report, at), desired: desiredAfter(row, report) }
@@ -123,37 +128,51 @@ function gone(hasFiles: boolean) {
 
 const STARTS: ReadonlySet<string> = new Set(['start', 'restart', 'install', 'rebuild'])
 
+/** How an order has ended. */
+export type OrderEnd = Pick<
+  Extract<AgentEvent, { type: 'command.done' }>,
+  'commandId' | 'ok' | 'noop' | 'error' | 'result'
+>
+
+/** What of an order its end is about. */
+export type EndedOrder = Pick<CommandRow, 'op' | 'serverId' | 'args'>
+
 /** Writes and reports the end of an order, once; answers the order, `undefined` when its end was reported before. */
-export async function finishCommand(
+export async function finishCommand(tx: Tx, bus: Bus, nodeId: string, done: OrderEnd): Promise<EndedOrder | undefined> {
+  return (await finishCommands(tx, bus, nodeId, [done])).get(done)
+}
+
+/** The same for the orders of different servers, in their order. */
+export async function finishCommands(
   tx: Tx,
   bus: Bus,
   nodeId: string,
-  done: Pick<Extract<AgentEvent, { type: 'command.done' }>, 'commandId' | 'ok' | 'noop' | 'error' | 'result'>,
-): Promise<Pick<CommandRow, 'op' | 'serverId' | 'args'> | undefined> {
-  const [command] = await endCommand(tx.q, {
-    id: done.commandId,
-    nodeId,
-    state: done.ok ? 'done' : 'failed',
-    error: done.error === null ? null : JSON.stringify(done.error),
-    noop: done.noop ? 1 : 0,
-    now: tx.now,
-  })
-  if (command === undefined) return undefined
-  await bus.append(tx, {
-    type: 'server_command_done',
-    serverId: command.serverId,
-    data: {
-      commandId: done.commandId,
-      op: command.op,
-      ok: done.ok,
-      noop: done.noop,
-      code: done.error?.code ?? null,
-      error: done.error?.message ?? null,
-      result: done.ok ? resultOf(command.op, done.result) : null,
-    },
-  })
-  if (STARTS.has(command.op)) await followRest(tx, bus, command.serverId)
-  return command
+  ends: readonly OrderEnd[],
+): Promise<ReadonlyMap<OrderEnd, EndedOrder>> {
+  const ended = new Map((await endCommands(tx.q, { nodeId, ends, now: tx.now })).map((row) => [row.id, row]))
+  const orders = new Map<OrderEnd, EndedOrder>()
+  for (const done of ends) {
+    const command = ended.get(done.commandId)
+    ended.delete(done.commandId)
+    if (command === undefined) continue
+    orders.set(done, command)
+    await bus.append(tx, {
+      type: 'server_command_done',
+      serverId: command.serverId,
+      data: {
+        commandId: done.commandId,
+        op: command.op,
+        ok: done.ok,
+        noop: done.noop,
+        code: done.error?.code ?? null,
+        error: done.error?.message ?? null,
+        result: done.ok ? resultOf(command.op, done.result) : null,
+      },
+    })
+  }
+  const started = [...orders.values()].flatMap(({ op, serverId }) => (STARTS.has(op) ? [serverId] : []))
+  if (started.length > 0) await followRest(tx, bus, started)
+  return orders
 }
 
 /** What a command answers, as far as it fits its definition; most answer nothing, and older agents never do. */
@@ -220,9 +239,10 @@ function desiredAfter(row: ObservedRow, report: ServerReport): DesiredState {
  * A start that has failed is not tried again by itself, and a game may end cleanly before its start is reported as done:
  * the report of that came too early to count.
  */
-async function followRest(tx: Tx, bus: Bus, serverId: string): Promise<void> {
-  const [row] = await settleAtRest(tx.q, { id: serverId })
-  if (row !== undefined) await emitState(tx, bus, { ...row, desired: 'running' }, row)
+async function followRest(tx: Tx, bus: Bus, serverIds: readonly string[]): Promise<void> {
+  for (const row of await settleAtRest(tx.q, { ids: JSON.stringify(serverIds) })) {
+    await emitState(tx, bus, { ...row, desired: 'running' }, row)
+  }
 }
 
 /** Reports what has changed about a server's state, if anything has. */

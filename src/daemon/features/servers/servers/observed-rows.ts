@@ -1,8 +1,9 @@
 import { sql } from 'kysely'
 import type { DesiredState } from '../../../../shared/kernel/server-life.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
-import type { Schema } from '../../../db/schema.ts'
+import type { Queries } from '../../../db/db.ts'
 import { statement } from '../../../db/statement.ts'
+import type { CommandRow } from '../../../gateway/handlers.ts'
 import type { ServerRow } from './rows.ts'
 import type { LifeRow } from './view.ts'
 
@@ -93,36 +94,49 @@ export const touchObserved = statement((q, { ids, now }: { ids: string; now: Iso
     .where('id', 'in', sql<string>`(select value from json_each(${ids}))`),
 )
 
-/** Writes the end of a command of this node that has none yet; answers it. */
-export const endCommand = statement(
-  (
-    q,
-    end: {
-      id: string
-      nodeId: string
-      state: Schema['command']['state']
-      error: string | null
-      noop: 0 | 1
-      now: IsoTime
-    },
-  ) =>
-    q
-      .updateTable('command')
-      .set({ state: end.state, error: end.error, noop: end.noop, endedAt: end.now })
-      .where('id', '=', end.id)
-      .where('nodeId', '=', end.nodeId)
-      .where('endedAt', 'is', null)
-      .returning(['op', 'serverId', 'args']),
-)
+/** An end of a command, as the agent reports it. */
+interface CommandEnd {
+  readonly commandId: string
+  readonly ok: boolean
+  readonly noop: boolean
+  readonly error: unknown
+}
+
+/** Writes the ends of commands of this node, which have none yet; answers those. Of two ends of one command one counts. */
+export async function endCommands(
+  q: Queries,
+  { nodeId, ends, now }: { readonly nodeId: string; readonly ends: readonly CommandEnd[]; readonly now: IsoTime },
+): Promise<Pick<CommandRow, 'id' | 'op' | 'serverId' | 'args'>[]> {
+  const rows = ends.map(({ commandId, ok, noop, error }) => [
+    commandId,
+    ok ? 'done' : 'failed',
+    error === null ? null : JSON.stringify(error),
+    noop ? 1 : 0,
+  ])
+  return await updateEnded(q, { nodeId, rows: JSON.stringify(rows), now })
+}
+
+const updateEnded = statement<
+  { nodeId: string; rows: string; now: IsoTime },
+  Pick<CommandRow, 'id' | 'op' | 'serverId' | 'args'>
+>((q, { nodeId, rows, now }) => ({
+  compile: () =>
+    sql<Pick<CommandRow, 'id' | 'op' | 'serverId' | 'args'>>`
+      update "command"
+      set state = given.value ->> 1, error = given.value ->> 2, noop = given.value ->> 3, ended_at = ${now}
+      from json_each(${rows}) as given
+      where "command".id = given.value ->> 0 and node_id = ${nodeId} and ended_at is null
+      returning id, op, server_id, args`.compile(q),
+}))
 
 const STOPPED: DesiredState = 'stopped'
 
-/** What is wanted of a server becomes what is, where it rests in its newest generation and no order is under way; answers it then. */
-export const settleAtRest = statement((q, { id }: { id: string }) =>
+/** What is wanted of these servers (ids as JSON) becomes what is, where one rests in its newest generation and no order is under way; answers those. */
+export const settleAtRest = statement((q, { ids }: { ids: string }) =>
   q
     .updateTable('server')
     .set({ desired: STOPPED })
-    .where('id', '=', id)
+    .where('id', 'in', sql<string>`(select value from json_each(${ids}))`)
     .where('desired', '<>', STOPPED)
     .whereRef('observedGeneration', '>=', 'generation')
     .where('power', '=', 'offline')

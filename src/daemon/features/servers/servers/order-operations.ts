@@ -1,8 +1,9 @@
 import * as api from '../../../../shared/api/power.ts'
 import type { Answer, Endpoint, Input } from '../../../../shared/kernel/contract.ts'
 import type { PowerAction } from '../../../../shared/kernel/server-life.ts'
-import { type Operation, type Principal, transact } from '../../../access/operation.ts'
-import { accept, type Order, type OrderDeps } from './orders.ts'
+import { type Operation, type Principal, recordChange } from '../../../access/operation.ts'
+import { gather } from '../../../db/gather.ts'
+import { type Accepted, accept, acceptAll, type Order, type OrderDeps } from './orders.ts'
 
 /** An endpoint that answers an accepted order. */
 export type OrderEndpoint = Endpoint & { readonly response: typeof api.OrderAccepted; readonly paged: false }
@@ -49,17 +50,33 @@ export const rebuildServer = ordering(api.rebuildServer, ({ params: { serverId }
   ...{ serverId, action: 'rebuild', args: { thenStart: start } },
 }))
 
-/** Carries an order out in a transaction of its own. Stop and kill go past a database that cannot be written. */
-export async function performOrder<E extends OrderEndpoint>(
-  operation: OrderOperation<E>,
-  { deps, principal, input }: { readonly deps: OrderDeps; readonly principal: Principal; readonly input: Input<E> },
-): Promise<Answer<E>> {
-  try {
-    return await transact(operation, { deps, principal, input })
-  } catch (error) {
-    const order = operation.orderOf(input)
-    if (!deps.unstored.mayGive(order, error)) throw error
-    const { endpoint } = operation
-    return (await deps.unstored.give(order, { endpoint, principal })) as Answer<E> // as in ordering()
+/** An order with who gives it. */
+export interface GivenOrder {
+  readonly order: Order
+  readonly endpoint: Endpoint
+  readonly principal: Principal
+}
+
+/** Carries orders out, those that come together in one transaction. Stop and kill go past a database that cannot be written. */
+export function orderDesk(deps: OrderDeps): (given: GivenOrder) => Promise<Accepted> {
+  const carryOut = gather<GivenOrder, Accepted>(deps.db, async (tx, given) => {
+    const settled = await acceptAll(
+      { tx, deps },
+      given.map(({ order }) => order),
+    )
+    for (const [place, { endpoint, principal }] of given.entries()) {
+      const one = settled[place]
+      if (one !== undefined && 'value' in one) await recordChange(tx, { deps, principal, endpoint }, one.value.done)
+    }
+    return settled.map((one) => ('value' in one ? { value: one.value.accepted } : one))
+  })
+  return async (given) => {
+    try {
+      return await carryOut(given)
+    } catch (error) {
+      const { order, endpoint, principal } = given
+      if (!deps.unstored.mayGive(order, error)) throw error
+      return await deps.unstored.give(order, { endpoint, principal })
+    }
   }
 }

@@ -5,24 +5,25 @@ import type { OrderDeps } from './orders.ts'
 
 /** Orders to servers: start, stop, restart, kill, install. */
 export function orderRoutes(deps: OrderDeps): Route[] {
+  const give = operations.orderDesk(deps)
   return [
-    orderRoute(operations.powerServer, deps),
-    orderRoute(operations.startServer, deps),
-    orderRoute(operations.stopServer, deps),
-    orderRoute(operations.restartServer, deps),
-    orderRoute(operations.killServer, deps),
-    orderRoute(operations.installServer, deps),
-    orderRoute(operations.reinstallServer, deps),
-    orderRoute(operations.rebuildServer, deps),
+    orderRoute(operations.powerServer, give),
+    orderRoute(operations.startServer, give),
+    orderRoute(operations.stopServer, give),
+    orderRoute(operations.restartServer, give),
+    orderRoute(operations.killServer, give),
+    orderRoute(operations.installServer, give),
+    orderRoute(operations.reinstallServer, give),
+    orderRoute(operations.rebuildServer, give),
   ]
 }
 
 function orderRoute<E extends operations.OrderEndpoint>(
-  operation: operations.OrderOperation<E>,
-  deps: OrderDeps,
+  { endpoint, orderOf }: operations.OrderOperation<E>,
+  give: ReturnType<typeof operations.orderDesk>,
 ): Route {
-  return route<Endpoint>(operation.endpoint, (input, { principal }) =>
+  return route<Endpoint>(endpoint, (input, { principal }) =>
     // route() calls it only with input that this endpoint's schemas parsed.
-    operations.performOrder(operation, { deps, principal, input: input as never }),
+    give({ order: orderOf(input as never), endpoint, principal }),
   )
 }

@@ -32,7 +32,7 @@ export interface LaunchTemplate {
   readonly shell?: ShellName
 }
 
-const orderRow = statement((q, { id }: { id: string }) =>
+const orderRows = statement((q, { ids }: { ids: string }) =>
   q
     .selectFrom('server')
     .innerJoin('template', 'template.id', 'server.templateId')
@@ -53,13 +53,15 @@ const orderRow = statement((q, { id }: { id: string }) =>
         order by command.generation desc limit 1
       )`.as('newest'),
     ])
-    .where('server.id', '=', id),
+    .where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
 )
 
-/** The server with this id, as orders need it. */
-export async function findOrderRow(q: Queries, id: string): Promise<OrderRow | undefined> {
-  const [row] = await orderRow(q, { id })
-  if (row === undefined) return undefined
+/** Those of the servers with these ids that are there, as orders need them. */
+export async function findOrderRows(q: Queries, ids: readonly string[]): Promise<OrderRow[]> {
+  return (await orderRows(q, { ids: JSON.stringify(ids) })).map(orderRowOf)
+}
+
+function orderRowOf(row: Awaited<ReturnType<typeof orderRows>>[number]): OrderRow {
   // Both were made by this statement, from what the contract of templates had parsed, and from a column of this type.
   const [startup, startupCommands, shell] = JSON.parse(row.launch) as [
     string,
@@ -74,42 +76,50 @@ export async function findOrderRow(q: Queries, id: string): Promise<OrderRow | u
   }
 }
 
-/** Raises the generation of a server and says what is wanted of it. */
-export const writeIntent = statement(
-  (q, intent: { id: string; before: number; generation: number; desired: DesiredState; now: IsoTime }) =>
-    q
-      .updateTable('server')
-      .set({ desired: intent.desired, generation: intent.generation, updatedAt: intent.now })
-      .where('id', '=', intent.id)
-      .where('generation', '=', intent.before),
-)
+/** The generation and the wish that an order gives its server. */
+export interface Intent {
+  readonly id: string
+  readonly before: number
+  readonly generation: number
+  readonly desired: DesiredState
+}
 
-/** Queues a command for a node. */
-export const insertCommand = statement(
-  (
-    q,
-    row: {
-      id: string
-      nodeId: string
-      serverId: string
-      generation: number
-      op: Schema['command']['op']
-      args: string
-      now: IsoTime
-    },
-  ) =>
-    q.insertInto('command').values({
-      id: row.id,
-      nodeId: row.nodeId,
-      serverId: row.serverId,
-      generation: row.generation,
-      op: row.op,
-      args: row.args,
-      state: 'queued',
-      error: null,
-      noop: 0,
-      createdAt: row.now,
-      acceptedAt: null,
-      endedAt: null,
-    }),
-)
+/** Raises the generations of servers and says what is wanted of each. */
+export async function writeIntents(q: Queries, intents: readonly Intent[], now: IsoTime): Promise<void> {
+  const rows = JSON.stringify(intents.map(({ id, before, generation, desired }) => [id, before, generation, desired]))
+  await updateIntents(q, { rows, now })
+}
+
+const updateIntents = statement((q, { rows, now }: { rows: string; now: IsoTime }) => ({
+  compile: () =>
+    sql`
+      update "server" set desired = given.value ->> 3, generation = given.value ->> 2, updated_at = ${now}
+      from json_each(${rows}) as given
+      where "server".id = given.value ->> 0 and "server".generation = given.value ->> 1`.compile(q),
+}))
+
+/** A command as it is queued for its node. */
+export interface NewCommand {
+  readonly id: string
+  readonly nodeId: string
+  readonly serverId: string
+  readonly generation: number
+  readonly op: Schema['command']['op']
+  readonly args: string
+}
+
+/** Queues commands for nodes. */
+export async function insertCommands(q: Queries, commands: readonly NewCommand[], now: IsoTime): Promise<void> {
+  const rows = JSON.stringify(
+    commands.map(({ id, nodeId, serverId, generation, op, args }) => [id, nodeId, serverId, generation, op, args]),
+  )
+  await insertQueued(q, { rows, now })
+}
+
+const insertQueued = statement((q, { rows, now }: { rows: string; now: IsoTime }) => ({
+  compile: () =>
+    sql`
+      insert into "command" (id, node_id, server_id, generation, op, args, state, noop, created_at)
+      select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, 'queued', 0, ${now}
+      from json_each(${rows}) order by key`.compile(q),
+}))

@@ -12,7 +12,17 @@ import type { CommandOrder } from '../../../../shared/protocol/server.ts'
 import { specCapabilities } from '../../../../shared/protocol/spec-capabilities.ts'
 import type { Done, OperationDeps, WorkOver } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
-import { findOrderRow, insertCommand, type NewestOrder, type OrderRow, writeIntent } from './order-rows.ts'
+import { type Settled, resultOf } from '../../../db/gather.ts'
+import { isStorageFailure } from '../../../db/sqlite/failures.ts'
+import {
+  findOrderRows,
+  type Intent,
+  insertCommands,
+  type NewCommand,
+  type NewestOrder,
+  type OrderRow,
+  writeIntents,
+} from './order-rows.ts'
 import type { ServerRow } from './rows.ts'
 import { launchOf, readOrder, type StoredOrder } from './spec.ts'
 import type { UnstoredOrders } from './unstored-orders.ts'
@@ -70,29 +80,87 @@ export function commandFor(order: Order): Exclude<CommandOrder, { op: 'delete' }
   }
 }
 
+/** What an accepted order answers, and what it leaves. */
+export interface Acceptance {
+  readonly accepted: Accepted
+  readonly done: Done
+}
+
 /**
  * Accepts an order: intent, generation and command; the agent hears of it after the commit. Refuses by the server's status
  * (409), suspension (423) or an absent node (503), and then writes nothing.
  */
 export async function accept(
-  { tx, deps }: WorkOver<OrderDeps>,
+  { tx, deps }: Pick<WorkOver<OrderDeps>, 'tx' | 'deps'>,
   order: Order,
-): Promise<{ accepted: Accepted; done: Done }> {
-  const row = await findOrderRow(tx.q, order.serverId)
-  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
-  const running = await sameInstallation(tx, row, order)
-  if (running !== undefined) return { accepted: running, done: {} }
+): Promise<Acceptance> {
+  const [settled] = await acceptAll({ tx, deps }, [order])
+  return resultOf(settled)
+}
+
+/** The same for orders that are given together: each is accepted or refused by itself, and their rows are written together. */
+export async function acceptAll(
+  work: Pick<WorkOver<OrderDeps>, 'tx' | 'deps'>,
+  orders: readonly Order[],
+): Promise<Settled<Acceptance>[]> {
+  const settled = new Map<Order, Settled<Acceptance>>()
+  for (let left = orders; left.length > 0; left = left.filter((order) => !settled.has(order))) {
+    // One for each server: the next must see what this one has written.
+    const round = [...new Map([...left].reverse().map((order) => [order.serverId, order])).values()].reverse()
+    await acceptRound(work, round, settled)
+  }
+  return orders.map((order) => settled.get(order) ?? { error: new Error('an order was left out') })
+}
+
+async function acceptRound(
+  { tx, deps }: Pick<WorkOver<OrderDeps>, 'tx' | 'deps'>,
+  orders: readonly Order[],
+  settled: Map<Order, Settled<Acceptance>>,
+): Promise<void> {
+  const found = await findOrderRows(tx.q, orders.map(({ serverId }) => serverId)) // biome-ignore format: one line
+  const rows = new Map(found.map((row) => [row.id, row]))
+  const intents: Intent[] = []
+  const commands: NewCommand[] = []
+  for (const order of orders) {
+    try {
+      const row = rows.get(order.serverId)
+      if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+      const running = await sameInstallation(tx, row, order)
+      if (running !== undefined) {
+        settled.set(order, { value: { accepted: running, done: {} } })
+        continue
+      }
+      const { intent, command } = decide(deps, row, order)
+      intents.push(intent)
+      commands.push(command)
+      const { desired, generation } = intent
+      const accepted = { action: order.action, status: statusOf(row), desired, generation, commandId: command.id }
+      const details = { action: order.action, generation, commandId: command.id, ...order.args }
+      settled.set(order, {
+        value: { accepted: { ...accepted, stored: true }, done: { audit: { resourceId: row.id, details } } },
+      })
+    } catch (error) {
+      if (!(error instanceof PanelError) || isStorageFailure(error)) throw error
+      settled.set(order, { error })
+    }
+  }
+  if (commands.length === 0) return
+  await writeIntents(tx.q, intents, tx.now)
+  await queueCommands(tx, deps, commands)
+}
+
+/** What an order writes; throws its refusal. */
+function decide(deps: OrderDeps, row: OrderRow, order: Order): { intent: Intent; command: NewCommand } {
   const online = deps.isOnline(row.nodeId)
   if (order.action === 'rebuild') refuseProcess(row)
   refuseByStatus(row, order.action, online, online ? statusAfter(row, row.newest) : statusOf(row))
   if (order.action !== 'stop' && order.action !== 'kill') refuseByAgent(deps, row)
   const desired = DESIRED[order.action] ?? ('thenStart' in order.args && order.args.thenStart ? 'running' : 'stopped')
   const generation = row.generation + 1
-  await writeIntent(tx.q, { id: row.id, before: row.generation, generation, desired, now: tx.now })
-  const commandId = await addCommand(tx, deps, { row, generation, ...commandFor(order) })
-  const accepted = { action: order.action, status: statusOf(row), desired, generation, commandId, stored: true }
-  const details = { action: order.action, generation, commandId, ...order.args }
-  return { accepted, done: { audit: { resourceId: row.id, details } } }
+  return {
+    intent: { id: row.id, before: row.generation, generation, desired },
+    command: newCommand(deps, { row, generation, ...commandFor(order) }),
+  }
 }
 
 /** Raises the generation of a server together with other columns; of two that race, one is refused by the caller's checks. */
@@ -113,19 +181,39 @@ export async function nextGeneration(
   return generation
 }
 
+/** An order for the node of a server. */
+interface CommandOf {
+  readonly row: Pick<ServerRow, 'id' | 'nodeId'>
+  readonly generation: number
+}
+
 /** Queues an order for the node of a server. */
 export async function addCommand(
   tx: Tx,
   deps: Pick<OrderDeps, 'clock' | 'wake'>,
-  order: { readonly row: Pick<ServerRow, 'id' | 'nodeId'>; readonly generation: number } & StoredOrder,
+  order: CommandOf & StoredOrder,
 ): Promise<string> {
-  const { row } = order
-  const id = newId('cmd', deps.clock)
-  const args = JSON.stringify(order.args)
-  const { generation, op } = order
-  await insertCommand(tx.q, { id, nodeId: row.nodeId, serverId: row.id, generation, op, args, now: tx.now })
-  tx.onCommit(() => deps.wake(row.nodeId))
-  return id
+  const command = newCommand(deps, order)
+  await queueCommands(tx, deps, [command])
+  return command.id
+}
+
+function newCommand({ clock }: Pick<OrderDeps, 'clock'>, order: CommandOf & StoredOrder): NewCommand {
+  const { row, generation, op } = order
+  const id = newId('cmd', clock)
+  return { id, nodeId: row.nodeId, serverId: row.id, generation, op, args: JSON.stringify(order.args) }
+}
+
+async function queueCommands(
+  tx: Tx,
+  { wake }: Pick<OrderDeps, 'wake'>,
+  commands: readonly NewCommand[],
+): Promise<void> {
+  await insertCommands(tx.q, commands, tx.now)
+  const nodes = new Set(commands.map(({ nodeId }) => nodeId))
+  tx.onCommit(() => {
+    for (const nodeId of nodes) wake(nodeId)
+  })
 }
 
 /**

@@ -106,7 +106,8 @@ const adoptDescribed = (spec: ServerSpec, report: ServerReport) =>
     const stored = await findServerRow(tx.q, serverId)
     if (stored !== undefined)
       conflicts.push(...templateRemarks(spec, buildSpec(stored, { generation: row.generation, logMb: 0 })))
-    await observe(tx, deps.bus, { nodeId, reports: [report] }, { receivedMs: deps.clock.nowMs(), ageMs: 0 })
+    const at = { receivedMs: deps.clock.nowMs(), ageMs: 0 }
+    await observe(tx, deps.bus, { nodeId, reports: [{ report, at }] })
     await addCommand(tx, deps, { row: { id: serverId, nodeId }, generation: row.generation, op: 'apply', args: {} })
     const { name, templateId, ownerId } = row
     const data = { serverName: name, ownerId, nodeId, createdBy: userId }

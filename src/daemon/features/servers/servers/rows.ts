@@ -4,10 +4,11 @@ import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Visibility } from '../../../access/permit.ts'
 import { assignedNodes } from '../../../access/relations.ts'
 import { cachedPage, compiled } from '../../../core/cached.ts'
-import { prepared, type Queries } from '../../../db/db.ts'
+import type { Queries } from '../../../db/db.ts'
 import { keptRows } from '../../../db/kept-results.ts'
 import { countQuery, offsetOf, totalByPage } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
+import { statement } from '../../../db/statement.ts'
 import { containing, contains } from '../../../db/text-search.ts'
 
 const SERVER_COLUMNS = [
@@ -85,23 +86,23 @@ function joined(q: Queries) {
     .select(FURTHER_PORTS)
 }
 
-const serverById = prepared((q, id) =>
+const serverById = statement((q, { id }: { id: string }) =>
   joined(q).select('template.definition as templateDefinition').where('server.id', '=', id),
 )
 
 /** The server with this id. */
 export async function findServerRow(q: Queries, id: string) {
-  const [row] = await serverById(q, id)
+  const [row] = await serverById(q, { id })
   return row === undefined ? undefined : kept(row, row.templateDefinition)
 }
 
-const serversByIds = prepared((q, ids) =>
+const serversByIds = statement((q, { ids }: { ids: string }) =>
   joined(q).where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
 )
 
 /** Those of the servers with these ids that are there, in any order. */
 export async function findServerRows(q: Queries, ids: readonly string[]): Promise<ServerRow[]> {
-  return await withDefinitions(q, await serversByIds(q, JSON.stringify(ids)))
+  return await withDefinitions(q, await serversByIds(q, { ids: JSON.stringify(ids) }))
 }
 
 /**

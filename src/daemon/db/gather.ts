@@ -1,0 +1,65 @@
+import type { Db, Tx } from './db.ts'
+
+/** What has become of one of several that were carried out together. */
+export type Settled<O> = { readonly value: O } | { readonly error: unknown }
+
+/** At most so many are carried out together: others get their turn in between. */
+const MOST = 64
+
+/**
+ * Carries out together, in one transaction, what is waiting when that begins: for many small changes of the same kind, whose statements
+ * then do the work of all of them. `work` answers for each in the order of `items`; what is refused must have written nothing. When `work`
+ * fails, nothing of them is stored. Each caller waits for the commit. A call inside of {@link Db.withFirst} is carried out alone.
+ */
+export function gather<I, O>(
+  db: Pick<Db, 'write' | 'isScoped'>,
+  work: (tx: Tx, items: readonly I[]) => Promise<readonly Settled<O>[]>,
+): (item: I) => Promise<O> {
+  const waiting: { readonly item: I; settle(settled: Settled<O>): void }[] = []
+  let isAsked = false
+  const carryOut = async (): Promise<void> => {
+    let taken: typeof waiting = []
+    try {
+      const settled = await db.write(async (tx) => {
+        taken = waiting.splice(0, MOST)
+        isAsked = false // what comes from now on needs another transaction
+        if (waiting.length > 0) ask()
+        return await work(
+          tx,
+          taken.map(({ item }) => item),
+        )
+      })
+      for (const [place, one] of taken.entries()) one.settle(settled[place] ?? { error: new Error('not carried out') })
+    } catch (error) {
+      // Refused before it began, with all that waited for it.
+      if (taken.length === 0) {
+        isAsked = false
+        taken = waiting.splice(0)
+      }
+      for (const one of taken) one.settle({ error })
+    }
+  }
+  const ask = (): void => {
+    isAsked = true
+    void carryOut()
+  }
+  const carryOutAlone = (item: I): Promise<O> =>
+    db.write(async (tx) => {
+      const [settled] = await work(tx, [item])
+      return resultOf(settled)
+    })
+  return (item) => {
+    if (db.isScoped()) return carryOutAlone(item)
+    return new Promise((resolve, reject) => {
+      waiting.push({ item, settle: (settled) => ('error' in settled ? reject(settled.error) : resolve(settled.value)) })
+      if (!isAsked) ask()
+    })
+  }
+}
+
+/** The value of what was carried out; throws the refusal of what was not. */
+export function resultOf<O>(settled: Settled<O> | undefined): O {
+  if (settled === undefined) throw new Error('not carried out')
+  if ('error' in settled) throw settled.error
+  return settled.value
+}
