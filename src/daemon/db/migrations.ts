@@ -25,6 +25,7 @@ import { schedules } from './migrations/0022-schedules.ts'
 import { migration } from './migrations/0023-migration.ts'
 import { databaseManaged } from './migrations/0024-database-managed.ts'
 import { sftpTokenKey } from './migrations/0025-sftp-token-key.ts'
+import { claimIndexes } from './migrations/0026-claim-indexes.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -61,6 +62,7 @@ export const MIGRATIONS: readonly Migration[] = [
   migration,
   databaseManaged,
   sftpTokenKey,
+  claimIndexes,
 ]
 
 /** The newest version that this program knows. */

@@ -1,8 +1,9 @@
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import type { PortProtocol, PortRole } from '../../../../shared/kernel/ports.ts'
-import type { Clock } from '../../../../shared/kernel/time.ts'
+import type { Clock, IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Tx } from '../../../db/db.ts'
+import { statement } from '../../../db/statement.ts'
 import { canonicalIp, isUnspecified } from './addresses.ts'
 import { oneOfItsAddresses } from './own-addresses.ts'
 
@@ -72,31 +73,43 @@ async function claimByAddress(
 ): Promise<ClaimedAllocation> {
   const ip = canonicalIp(text)
   if (ip === undefined || isUnspecified(ip)) throw fieldError('body.primaryIp', await oneOfItsAddresses(tx.q, nodeId))
-  const claimed = await tx.q
+  const id = newId('alc', clock)
+  const [claimed] = await insertOrTake(tx.q, { id, nodeId, serverId, ip, port, ...usedFor(use), now: tx.now })
+  if (claimed !== undefined) return claimed
+  throw new PanelError('PORT_IN_USE', `${addressText({ ip, port })} belongs to another server`, { meta: { ip, port } })
+}
+
+interface Taking extends Readonly<Record<keyof PortUse, string | null>> {
+  readonly [name: string]: string | number | null
+  readonly id: string
+  readonly nodeId: string
+  readonly serverId: string
+  readonly ip: string
+  readonly port: number
+  readonly name: string | null
+  readonly role: PortRole | null
+  readonly protocol: PortProtocol | null
+  readonly now: IsoTime
+}
+
+const insertOrTake = statement((q, { id, nodeId, serverId, ip, port, name, role, protocol, now }: Taking) =>
+  q
     .insertInto('allocation')
     .values({
-      id: newId('alc', clock),
-      nodeId,
-      serverId,
-      ip,
-      port,
+      ...{ id, nodeId, serverId, ip, port, name, role, protocol },
       alias: null,
       notes: null,
-      ...usedFor(use),
-      createdAt: tx.now,
-      updatedAt: tx.now,
+      createdAt: now,
+      updatedAt: now,
     })
     .onConflict((conflict) =>
       conflict
         .columns(['nodeId', 'ip', 'port'])
-        .doUpdateSet({ serverId, ...usedFor(use), updatedAt: tx.now })
+        .doUpdateSet({ serverId, name, role, protocol, updatedAt: now })
         .where('allocation.serverId', 'is', null),
     )
-    .returning(['id', 'ip', 'port'])
-    .executeTakeFirst()
-  if (claimed !== undefined) return claimed
-  throw new PanelError('PORT_IN_USE', `${addressText({ ip, port })} belongs to another server`, { meta: { ip, port } })
-}
+    .returning(['id', 'ip', 'port']),
+)
 
 function usedFor(use: PortUse | undefined): { [K in keyof PortUse]: PortUse[K] | null } {
   return { name: use?.name ?? null, role: use?.role ?? null, protocol: use?.protocol ?? null }

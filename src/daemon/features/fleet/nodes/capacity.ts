@@ -1,5 +1,6 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Tx } from '../../../db/db.ts'
+import { statement } from '../../../db/statement.ts'
 import { roundedCores } from './rows.ts'
 
 /** The fields of a node that bound what its servers may be given. */
@@ -57,11 +58,15 @@ export async function ensureCapacity(
   })
 }
 
-async function givenBeside(tx: Tx, nodeId: string, exceptServerId: string | undefined): Promise<Resources> {
-  let servers = tx.q.selectFrom('server').where('nodeId', '=', nodeId)
-  if (exceptServerId !== undefined) servers = servers.where('id', '!=', exceptServerId)
-  const row = await servers
-    .select((eb) => [eb.fn.sum<number>('memoryMb').as('memoryMb'), eb.fn.sum<number>('cpuCores').as('cpuCores')])
-    .executeTakeFirst()
+async function givenBeside(tx: Tx, nodeId: string, exceptServerId = ''): Promise<Resources> {
+  const [row] = await sumBeside(tx.q, { nodeId, exceptServerId })
   return { memoryMb: Number(row?.memoryMb ?? 0), cpuCores: roundedCores(Number(row?.cpuCores ?? 0)) }
 }
+
+const sumBeside = statement((q, { nodeId, exceptServerId }: { nodeId: string; exceptServerId: string }) =>
+  q
+    .selectFrom('server')
+    .select((eb) => [eb.fn.sum<number>('memoryMb').as('memoryMb'), eb.fn.sum<number>('cpuCores').as('cpuCores')])
+    .where('nodeId', '=', nodeId)
+    .where('id', '!=', exceptServerId),
+)

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Queries } from '../../../db/db.ts'
+import { statement } from '../../../db/statement.ts'
 
 interface Hold {
   readonly ip: string
@@ -52,3 +53,24 @@ export async function readPortHolds(q: Queries, nodeId: string): Promise<PortHol
   }
   return holds
 }
+
+/** The same of these ports alone: of a claim that names its ports, on a node with many servers. */
+export async function readHoldsOf(q: Queries, nodeId: string, ports: readonly number[]): Promise<PortHolds> {
+  const holds = new PortHolds()
+  for (const { ip, port, runtime, bindsAll } of await heldPorts(q, { nodeId, ports: JSON.stringify(ports) })) {
+    holds.add({ ip, port, bindsAll: runtime === 'process' && bindsAll === 1 })
+  }
+  return holds
+}
+
+const heldPorts = statement((q, { nodeId, ports }: { nodeId: string; ports: string }) =>
+  q
+    .selectFrom('allocation')
+    .leftJoin('server', 'server.id', 'allocation.serverId')
+    .leftJoin('template', 'template.id', 'server.templateId')
+    .select(['allocation.ip', 'allocation.port', 'server.runtime'])
+    .select(sql<number | null>`json_extract(template.definition, '$.bindsAll')`.as('bindsAll'))
+    .where('allocation.nodeId', '=', nodeId)
+    .where('allocation.port', 'in', sql<number>`(select value from json_each(${ports}))`)
+    .where('allocation.serverId', 'is not', null),
+)

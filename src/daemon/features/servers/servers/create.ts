@@ -9,6 +9,7 @@ import { checkEnvironment } from '../../../../shared/templates/variable-rules.ts
 import type { Done, WorkOver } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
+import { statement } from '../../../db/statement.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
 import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
 import { refuseFixedVariables, refuseStartupLine, refuseStartupName } from './edit.ts'
@@ -16,6 +17,7 @@ import { chosenImage } from './images.ts'
 import { ensureNameFree } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
 import { claimPorts, type PrimaryRequest, requestsOf } from './ports.ts'
+import { insertServerRow } from './rows.ts'
 import type { StoredOrder } from './spec.ts'
 import { definitionOf, withoutMasks } from './view.ts'
 
@@ -34,7 +36,7 @@ export async function insertServer(
   const { tx, deps, holder } = work
   const owner = await ownerOf(work, body)
   const template = await templateOf(tx, body.templateId)
-  const node = await tx.q.selectFrom('node').selectAll().where('id', '=', body.nodeId).executeTakeFirst()
+  const [node] = await nodeById(tx.q, { id: body.nodeId })
   if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
   if (node.maintenance === 1) {
     throw new PanelError('NODE_IN_MAINTENANCE', `The node ${node.name} is in maintenance and takes no new servers now`)
@@ -70,49 +72,46 @@ export async function insertServer(
   const claim = { tx, clock, looks, serverId: id, node, template, runtime, field: primaryField(body) }
   const { primary: allocation, further } = await claimPorts(claim, primaryRequest(body, node), requestsOf(template))
   const installs = template.installScript !== null && moved === undefined
-  await tx.q
-    .insertInto('server')
-    .values({
-      id,
-      uuid: moved?.uuid ?? uuidOf(id) ?? id,
-      name: body.name,
-      description: body.description ?? null,
-      templateId: body.templateId,
-      nodeId: node.id,
-      locationId: node.locationId,
-      ownerId: owner,
-      allocationId: allocation.id,
-      runtime,
-      memoryMb: body.allocatedMemoryMb,
-      cpuCores: body.allocatedCpuCores,
-      diskMb: body.allocatedDiskMb,
-      swapMb: body.allocatedSwapMb,
-      databaseAllocation: body.databaseAllocation ?? databasesByTemplate(template.features),
-      cpuSet: body.cpuSet ?? null,
-      ioWeight: body.ioWeight ?? null,
-      image: chosenImage(template, body.image),
-      environment: JSON.stringify(environment),
-      startupCommand: body.startupCommand ?? null,
-      startupName: body.startupName ?? null,
-      mounts: JSON.stringify(body.mounts),
-      restartPolicy: body.restartPolicy,
-      maxCrashCount: body.maxCrashCount,
-      bootPolicy: body.bootPolicy,
-      startOrder: body.startOrder,
-      stopTimeoutSeconds: body.stopTimeoutSeconds ?? null,
-      timeZone: body.timeZone ?? null,
-      desired: body.start ? 'running' : 'stopped',
-      generation: 1,
-      power: 'offline',
-      installed: installs ? 0 : 1,
-      failed: 0,
-      crashed: 0,
-      crashCount: 0,
-      observedGeneration: 0,
-      createdAt: tx.now,
-      updatedAt: tx.now,
-    })
-    .execute()
+  await insertServerRow(tx.q, {
+    id,
+    uuid: moved?.uuid ?? uuidOf(id) ?? id,
+    name: body.name,
+    description: body.description ?? null,
+    templateId: body.templateId,
+    nodeId: node.id,
+    locationId: node.locationId,
+    ownerId: owner,
+    allocationId: allocation.id,
+    runtime,
+    memoryMb: body.allocatedMemoryMb,
+    cpuCores: body.allocatedCpuCores,
+    diskMb: body.allocatedDiskMb,
+    swapMb: body.allocatedSwapMb,
+    databaseAllocation: body.databaseAllocation ?? databasesByTemplate(template.features),
+    cpuSet: body.cpuSet ?? null,
+    ioWeight: body.ioWeight ?? null,
+    image: chosenImage(template, body.image),
+    environment: JSON.stringify(environment),
+    startupCommand: body.startupCommand ?? null,
+    startupName: body.startupName ?? null,
+    mounts: JSON.stringify(body.mounts),
+    restartPolicy: body.restartPolicy,
+    maxCrashCount: body.maxCrashCount,
+    bootPolicy: body.bootPolicy,
+    startOrder: body.startOrder,
+    stopTimeoutSeconds: body.stopTimeoutSeconds ?? null,
+    timeZone: body.timeZone ?? null,
+    desired: body.start ? 'running' : 'stopped',
+    generation: 1,
+    power: 'offline',
+    installed: installs ? 0 : 1,
+    failed: 0,
+    crashed: 0,
+    crashCount: 0,
+    observedGeneration: 0,
+    createdAt: tx.now,
+    updatedAt: tx.now,
+  })
   const row = { id, nodeId: node.id }
   const first: StoredOrder = installs
     ? { op: 'install', args: { wipe: false, thenStart: body.start } }
@@ -168,20 +167,22 @@ async function ownerOf({ tx, userId, holder }: WorkOver<OrderDeps>, body: Body):
       meta: { missing: ['admin.write'] },
     })
   }
-  const user = await tx.q.selectFrom('user').select('id').where('id', '=', wanted).executeTakeFirst()
+  const [user] = await userById(tx.q, { id: wanted })
   if (user === undefined) throw new PanelError('USER_NOT_FOUND', 'There is no such user')
   return user.id
 }
 
 async function templateOf(tx: Tx, id: string) {
-  const row = await tx.q
-    .selectFrom('template')
-    .select('definition as templateDefinition')
-    .where('id', '=', id)
-    .executeTakeFirst()
+  const [row] = await templateById(tx.q, { id })
   if (row === undefined) throw new PanelError('TEMPLATE_NOT_FOUND', 'There is no such template')
   return definitionOf(row)
 }
+
+const nodeById = statement((q, { id }: { id: string }) => q.selectFrom('node').selectAll().where('id', '=', id))
+const userById = statement((q, { id }: { id: string }) => q.selectFrom('user').select('id').where('id', '=', id))
+const templateById = statement((q, { id }: { id: string }) =>
+  q.selectFrom('template').select('definition as templateDefinition').where('id', '=', id),
+)
 
 /** What the template's makers set for its servers; anything but a number of databases counts as none. */
 function databasesByTemplate(features: Readonly<Record<string, unknown>>): number {

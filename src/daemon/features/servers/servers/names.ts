@@ -1,5 +1,6 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Tx } from '../../../db/db.ts'
+import { statement } from '../../../db/statement.ts'
 
 /** A name for a server of this owner; `advice` is what to do when it is taken. */
 interface Naming {
@@ -14,15 +15,19 @@ interface Naming {
  * a name from earlier times, or since one changed hands, keep it.
  */
 export async function ensureNameFree(tx: Tx, { ownerId, name, advice = 'choose another name' }: Naming): Promise<void> {
-  const taken = await tx.q
-    .selectFrom('server')
-    .select('id')
-    .where('ownerId', '=', ownerId)
-    .where('name', '=', name)
-    .where('deletingAt', 'is', null)
-    .executeTakeFirst()
+  const [taken] = await serverNamed(tx.q, { ownerId, name })
   if (taken === undefined) return
   throw new PanelError('SERVER_NAME_TAKEN', `The owner has a server called ${name} already; ${advice}`, {
     meta: { serverId: taken.id },
   })
 }
+
+const serverNamed = statement((q, { ownerId, name }: { ownerId: string; name: string }) =>
+  q
+    .selectFrom('server')
+    .select('id')
+    .where('ownerId', '=', ownerId)
+    .where('name', '=', name)
+    .where('deletingAt', 'is', null)
+    .limit(1),
+)

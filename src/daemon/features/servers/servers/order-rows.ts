@@ -76,7 +76,7 @@ function orderRowOf(row: Awaited<ReturnType<typeof orderRows>>[number]): OrderRo
   }
 }
 
-/** The generation and the wish that an order gives its server. */
+/** The generation of a server, and what an order wants of it. */
 export interface Intent {
   readonly id: string
   readonly before: number

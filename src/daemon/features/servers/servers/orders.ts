@@ -12,7 +12,7 @@ import type { CommandOrder } from '../../../../shared/protocol/server.ts'
 import { specCapabilities } from '../../../../shared/protocol/spec-capabilities.ts'
 import type { Done, OperationDeps, WorkOver } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
-import { type Settled, resultOf } from '../../../db/gather.ts'
+import { resultOf, type Settled } from '../../../db/gather.ts'
 import { isStorageFailure } from '../../../db/sqlite/failures.ts'
 import {
   findOrderRows,

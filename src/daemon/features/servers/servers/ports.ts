@@ -10,7 +10,7 @@ import {
   type PortUse,
 } from '../../fleet/nodes/allocation-claims.ts'
 import { claimPlace, networkOf, releasePlace } from '../../fleet/nodes/pool-claims.ts'
-import { type PortHolds, readPortHolds } from '../../fleet/nodes/port-holds.ts'
+import { type PortHolds, readHoldsOf, readPortHolds } from '../../fleet/nodes/port-holds.ts'
 import { MOST_LOOKS, type PortLooks } from '../../fleet/nodes/port-looks.ts'
 import { givenPorts, portRangesOf, rangesText } from '../../fleet/nodes/port-ranges.ts'
 import { type FurtherPort, furtherPortsOf, portsOfTemplate } from './further-ports.ts'
@@ -58,8 +58,21 @@ export async function claimPorts(
   primary: PrimaryRequest,
   requests: readonly PortRequest[],
 ): Promise<{ primary: ClaimedAllocation; further: readonly (ClaimedAllocation & PortUse)[] }> {
-  const claims = new Claims(claim, await readPortHolds(claim.tx.q, claim.node.id))
-  return claims.all(primary, requests)
+  const { q } = claim.tx
+  const named = namedPorts(primary, requests)
+  const holds = named === undefined ? readPortHolds(q, claim.node.id) : readHoldsOf(q, claim.node.id, named)
+  return new Claims(claim, await holds).all(primary, requests)
+}
+
+/** The ports that can be claimed, where all are named; `undefined` where one is chosen of those that are free. */
+function namedPorts(primary: PrimaryRequest, requests: readonly PortRequest[]): number[] | undefined {
+  if (!('port' in primary) || primary.port === undefined) return undefined
+  const ports = [primary.port]
+  for (const { at } of requests) {
+    if (at.kind === 'any') return undefined
+    ports.push(at.kind === 'offset' ? primary.port + at.offset : at.port)
+  }
+  return ports
 }
 
 /** Claims one more port for a server that has others. */

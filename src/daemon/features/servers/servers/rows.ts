@@ -1,4 +1,11 @@
-import { type Expression, type ExpressionBuilder, expressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
+import {
+  type Expression,
+  type ExpressionBuilder,
+  expressionBuilder,
+  type Selectable,
+  type SelectQueryBuilder,
+  sql,
+} from 'kysely'
 import type { ServerStatus } from '../../../../shared/kernel/server-life.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Visibility } from '../../../access/permit.ts'
@@ -85,6 +92,19 @@ function joined(q: Queries) {
     ])
     .select(FURTHER_PORTS)
 }
+
+/** What is written of a new server; the rest is for reports of its agent, and what is decided later. */
+const NEW_COLUMNS = [
+  'id', 'uuid', 'name', 'description', 'templateId', 'nodeId', 'locationId', 'ownerId', 'allocationId', 'runtime', 'memoryMb', 'cpuCores', 'diskMb', 'swapMb', 'databaseAllocation', 'cpuSet', 'ioWeight', 'image', 'environment', 'startupCommand', 'startupName', 'mounts', 'restartPolicy', 'maxCrashCount', 'bootPolicy', 'startOrder', 'stopTimeoutSeconds', 'timeZone', 'desired', 'generation', 'power', 'installed', 'failed', 'crashed', 'crashCount', 'observedGeneration', 'createdAt', 'updatedAt',
+] as const // biome-ignore format: columns
+
+type NewServerRow = Pick<Selectable<Schema['server']>, (typeof NEW_COLUMNS)[number]>
+
+/** Writes a new server. */
+export const insertServerRow = statement((q, row: NewServerRow) => {
+  const values = Object.fromEntries(NEW_COLUMNS.map((name) => [name, row[name]]))
+  return q.insertInto('server').values(values as NewServerRow) // it has all of its columns
+})
 
 const serverById = statement((q, { id }: { id: string }) =>
   joined(q).select('template.definition as templateDefinition').where('server.id', '=', id),

@@ -5,6 +5,7 @@ import { subscribes } from '../../../../shared/kernel/webhook-events.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
+import { statement } from '../../../db/statement.ts'
 import { textMatches } from '../../../db/text-search.ts'
 
 /** A webhook's row. */
@@ -29,9 +30,13 @@ export async function listWebhookRows(q: Queries, query: Input<typeof listWebhoo
 
 /** The enabled webhooks that are subscribed to the event. */
 export async function subscribersOf(q: Queries, event: string): Promise<Pick<WebhookRow, 'id' | 'shownUrl'>[]> {
-  const rows = await q.selectFrom('webhook').select(['id', 'shownUrl', 'events']).where('enabled', '=', 1).execute()
+  const rows = await enabledWebhooks(q, {})
   return rows.filter(({ events }) => parseJson(Events, events).some((pattern) => subscribes(pattern, event)))
 }
+
+const enabledWebhooks = statement((q) =>
+  q.selectFrom('webhook').select(['id', 'shownUrl', 'events']).where('enabled', '=', 1),
+)
 
 /** The patterns of a webhook. */
 export function eventsOf(row: Pick<WebhookRow, 'events'>): string[] {
