@@ -90,7 +90,8 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     release: (connection: Connection): void => readers.release(connection),
   }
   const changes = await TableChanges.open(file, writer)
-  const queue = new WriteQueue({ writer, clock, health, changes })
+  const results = new KeptResults((sql) => changes.readBy(sql))
+  const queue = new WriteQueue({ writer, clock, health, changes, results })
   const moment = (): number | undefined => {
     const now = changes.moment()
     if (now === undefined) queue.settle()
@@ -101,8 +102,8 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     unmoved: (tables: Iterable<string>, since: number): boolean => changes.unmoved(tables, since),
     onForeign: (listener: () => void) => changes.onForeign(listener),
   }
-  const results = new KeptResults({ ...known, readBy: (sql) => changes.readBy(sql) })
-  const reading = (note: (sql: string) => void): Queries => new KeepingQueries({ ...source, note }, { results, note })
+  const reading = (note: (sql: string) => void): Queries =>
+    new KeepingQueries({ ...source, note }, { results, sight: known })
   const read = reading(() => undefined)
   return {
     file,

@@ -12,53 +12,62 @@ interface Kept {
   readonly since: number
 }
 
+/** What is known of changes, by those who read outside of transactions or inside of one. */
+export type Sight = Pick<TableChanges['inside'], 'moment' | 'unmoved'>
+
 /** Results of queries as long as none of their tables changes: totals of lists, definitions of templates. The least recently used go first. */
 export class KeptResults {
-  readonly #changes: Pick<TableChanges, 'moment' | 'unmoved' | 'readBy'>
+  readonly #readBy: (sql: string) => readonly string[]
   readonly #kept = new Map<string, Kept>()
 
-  constructor(changes: Pick<TableChanges, 'moment' | 'unmoved' | 'readBy'>) {
-    this.#changes = changes
+  /** `readBy` says which tables a statement reads. */
+  constructor(readBy: (sql: string) => readonly string[]) {
+    this.#readBy = readBy
   }
 
-  async rowsOf<O>(query: CompiledQuery<O>, run: () => Promise<readonly O[]>): Promise<readonly O[]> {
+  async rowsOf<O>(query: CompiledQuery<O>, sight: Sight, run: () => Promise<readonly O[]>): Promise<readonly O[]> {
     const key = `${query.sql} ${JSON.stringify(query.parameters)}`
-    const since = this.#changes.moment()
+    const since = sight.moment()
     const known = this.#kept.get(key)
-    this.#kept.delete(key)
-    if (known !== undefined && since !== undefined && this.#changes.unmoved(known.tables, known.since)) {
+    if (known !== undefined && since !== undefined && sight.unmoved(known.tables, known.since)) {
+      this.#kept.delete(key)
       this.#kept.set(key, known) // at the end: the first of the map is the one unused for longest
       return known.rows as readonly O[] // of the same query
     }
     const rows = await run()
-    if (since === undefined) return rows
-    this.#kept.set(key, { rows, tables: this.#changes.readBy(query.sql), since })
+    const tables = this.#readBy(query.sql)
+    // What a transaction has changed itself may still be undone.
+    if (since === undefined || !sight.unmoved(tables, since)) return rows
+    this.#kept.delete(key)
+    this.#kept.set(key, { rows, tables, since })
     const [oldest] = this.#kept.keys()
     if (this.#kept.size > MOST && oldest !== undefined) this.#kept.delete(oldest)
     return rows
   }
 }
 
-/** Queries outside of transactions, which may be answered by what is kept. */
+/** Queries that may be answered by what is kept. */
 export class KeepingQueries extends SqliteQueries {
   readonly #results: KeptResults
-  readonly #note: (sql: string) => void
+  readonly #sight: Sight
+  readonly #note: ((sql: string) => void) | undefined
 
-  constructor(source: ConnectionSource, { results, note }: { results: KeptResults; note: (sql: string) => void }) {
+  constructor(source: ConnectionSource, { results, sight }: { results: KeptResults; sight: Sight }) {
     super(source)
     this.#results = results
-    this.#note = note
+    this.#sight = sight
+    this.#note = source.note
   }
 
   async kept<O>(query: CompiledQuery<O>): Promise<readonly O[]> {
-    this.#note(query.sql)
-    return this.#results.rowsOf(query, async () => (await this.executeQuery<O>(query)).rows)
+    this.#note?.(query.sql)
+    return this.#results.rowsOf(query, this.#sight, async () => (await this.executeQuery<O>(query)).rows)
   }
 }
 
 /**
  * The rows of a query, which are read again only when one of its tables has changed. For small results of queries that cost much or are
- * asked again and again; they belong to all who ask, and must not be changed. In a transaction it is read each time.
+ * asked again and again; they belong to all who ask, and must not be changed. A transaction that has changed one of the tables reads it itself.
  */
 export async function keptRows<O>(
   q: Kysely<Schema>,

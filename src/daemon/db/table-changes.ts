@@ -19,6 +19,10 @@ export class TableChanges {
   #pendingAll = false
   /** Whether a transaction of this process may be what changes the file now. */
   #busy = false
+  /** Whether a transaction of this process has been committed since the last one that was counted. */
+  #isCommitted = false
+  /** Whether what a transaction of this process sees is all counted. */
+  #insideIsKnown = false
   /** What the writer calls the state of the file; it changes with commits of other connections alone. */
   #dataVersion: unknown
 
@@ -66,16 +70,26 @@ export class TableChanges {
   /** A transaction is going to begin; what was undone before counts no longer. */
   begin(): void {
     this.#busy = true
+    this.#insideIsKnown = false
     this.#forget()
   }
 
   /** It has begun: until it ends, nobody else commits. */
   begun(): void {
-    if (!this.#index.isKnown()) this.#foreign()
+    this.#insideIsKnown = this.#index.isKnown()
+    if (!this.#insideIsKnown) this.#foreign()
+  }
+
+  /** The same two questions for what the transaction that runs now sees, with what it has changed itself. */
+  readonly inside = {
+    moment: (): number | undefined => (this.#insideIsKnown && !this.#pendingAll ? this.#count : undefined),
+    unmoved: (tables: readonly string[], since: number): boolean =>
+      this.unmoved(tables, since) && !tables.some((table) => this.#pending.has(table)),
   }
 
   /** The transaction is on disk: called before anybody hears of it. */
   committed(): void {
+    this.#isCommitted = true
     if (!this.#pendingAll && this.#pending.size === 0) return
     this.#count += 1
     if (this.#pendingAll) this.#allSince = this.#count
@@ -88,10 +102,23 @@ export class TableChanges {
    */
   async settle(): Promise<void> {
     try {
+      if (this.#settleOwn()) return
       if (this.#pendingAll || !this.#index.isKnown()) await this.#settle(this.#pendingAll)
     } finally {
       this.#busy = false
+      this.#insideIsKnown = false
+      this.#isCommitted = false
     }
+  }
+
+  /** The transaction of this process was the only one: the counter of commits shows it without a question to the database. */
+  #settleOwn(): boolean {
+    if (!this.#insideIsKnown || !this.#isCommitted || this.#pendingAll) return false
+    const header = this.#index.look()
+    if (!this.#index.isOneLater(header)) return false
+    this.#forget()
+    this.#index.know(header)
+    return true
   }
 
   close(): void {

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Clock, type IsoTime, now } from '../../shared/kernel/time.ts'
 import type { Batch, Tx } from './db.ts'
 import type { HealthRecord } from './db-health.ts'
+import { KeepingQueries, type KeptResults } from './kept-results.ts'
 import { type Connection, stopping } from './sqlite/connection.ts'
 import { leaseOf } from './sqlite/lease.ts'
 import { queriesOver } from './sqlite/queries.ts'
@@ -51,6 +52,7 @@ export class WriteQueue {
   readonly #clock: Clock
   readonly #health: HealthRecord
   readonly #changes: TableChanges
+  readonly #results: KeptResults
   readonly #catchUps: ((tx: Tx) => Promise<void>)[] = []
   readonly #jobs: Job[] = []
   readonly #firsts = new AsyncLocalStorage<Firsts>()
@@ -64,11 +66,18 @@ export class WriteQueue {
   #draining: Promise<void> | undefined
   #ended = false
 
-  constructor(on: { writer: Connection; clock: Clock; health: HealthRecord; changes: TableChanges }) {
+  constructor(on: {
+    writer: Connection
+    clock: Clock
+    health: HealthRecord
+    changes: TableChanges
+    results: KeptResults
+  }) {
     this.#writer = on.writer
     this.#clock = on.clock
     this.#health = on.health
     this.#changes = on.changes
+    this.#results = on.results
   }
 
   catchUp(work: (tx: Tx) => Promise<void>): void {
@@ -271,7 +280,7 @@ export class WriteQueue {
     const { before } = points
     const lease = leaseOf(this.#writer, before === undefined ? undefined : () => this.#writer.run(before))
     const tx: Tx = {
-      q: queriesOver(lease.source),
+      q: new KeepingQueries(lease.source, { results: this.#results, sight: this.#changes.inside }),
       now: stamp,
       onCommit: (hook) => job.hooks.push(hook),
       // Its batch gets rows of its own kind alone: `R` of the one is that of the other.

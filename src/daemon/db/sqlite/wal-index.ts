@@ -1,4 +1,8 @@
 import { closeSync, openSync, readSync } from 'node:fs'
+import { endianness } from 'node:os'
+
+/** Where in the header the counter of commits is: 32 bits in the machine's own order. */
+const COMMITS = 8
 
 /** The first copy of the header of a write-ahead log's index (https://www.sqlite.org/walformat.html): a counter of commits among it. */
 const HEADER = 48
@@ -38,7 +42,16 @@ export class WalIndex {
     )
   }
 
+  /** Whether between the header that is known and this one exactly one transaction was committed. */
+  isOneLater(header: Buffer): boolean {
+    return this.#known !== undefined && commitsOf(header) === (commitsOf(this.#known) + 1) % 2 ** 32
+  }
+
   close(): void {
     closeSync(this.#file)
   }
+}
+
+function commitsOf(header: Buffer): number {
+  return endianness() === 'LE' ? header.readUInt32LE(COMMITS) : header.readUInt32BE(COMMITS)
 }

@@ -12,6 +12,7 @@ import type { Done, WorkOver } from '../../../access/operation.ts'
 import { type Holder, mayAsAssignee } from '../../../access/permit.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
+import { statement } from '../../../db/statement.ts'
 import { canonicalIp } from '../../fleet/nodes/addresses.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
 import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
@@ -19,7 +20,7 @@ import { type AppliesAt, type ResizeDeps, refuseDiskBelowUse, whenApplied } from
 import { keptImage } from './images.ts'
 import { ensureNameFree } from './names.ts'
 import { finishCommand } from './observe.ts'
-import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
+import { addCommand, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
 import { moveServerPorts } from './ports.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { definitionOf, environmentOf, withoutMasks } from './view.ts'
@@ -91,12 +92,12 @@ export async function changeServer(
     }
     await ensureCapacity(tx, node, growing, row.id)
   }
+  const generation = row.generation + 1
   await tx.q
     .updateTable('server')
-    .set({ ...wanted.columns, updatedAt: tx.now })
+    .set({ ...wanted.columns, generation, updatedAt: tx.now })
     .where('id', '=', row.id)
     .execute()
-  const generation = await nextGeneration(tx, row, {})
   await replaceQueuedApplies(tx, deps.bus, row)
   await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
   const data = { updatedBy: userId, change: Object.keys(changed).join(',') }
@@ -269,18 +270,21 @@ function comparable(row: ServerRow): Record<string, unknown> {
 
 /** The newest specification is all that a node needs: older ones that have not left yet end here. */
 export async function replaceQueuedApplies(tx: Tx, bus: Bus, row: ServerRow): Promise<void> {
-  const replaced = await tx.q
-    .selectFrom('command')
-    .select('id')
-    .where('nodeId', '=', row.nodeId)
-    .where('serverId', '=', row.id)
-    .where('op', '=', 'apply')
-    .where('state', '=', 'queued')
-    .execute()
+  const replaced = await queuedApplies(tx.q, { nodeId: row.nodeId, serverId: row.id })
   for (const { id: commandId } of replaced) {
     await finishCommand(tx, bus, row.nodeId, { commandId, ok: true, noop: true, error: null })
   }
 }
+
+const queuedApplies = statement((q, { nodeId, serverId }: { nodeId: string; serverId: string }) =>
+  q
+    .selectFrom('command')
+    .select('id')
+    .where('nodeId', '=', nodeId)
+    .where('serverId', '=', serverId)
+    .where('op', '=', 'apply')
+    .where('state', '=', 'queued'),
+)
 
 /** Variables may hold secrets: the audit row names those that changed, and the values of those that are none. */
 function maskEnvironment(

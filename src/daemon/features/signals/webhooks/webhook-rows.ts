@@ -2,10 +2,11 @@ import { z } from 'zod'
 import type { listWebhooks, Webhook } from '../../../../shared/api/webhooks.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { subscribes } from '../../../../shared/kernel/webhook-events.ts'
+import { compiled } from '../../../core/cached.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
+import { keptRows } from '../../../db/kept-results.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
-import { statement } from '../../../db/statement.ts'
 import { textMatches } from '../../../db/text-search.ts'
 
 /** A webhook's row. */
@@ -30,11 +31,11 @@ export async function listWebhookRows(q: Queries, query: Input<typeof listWebhoo
 
 /** The enabled webhooks that are subscribed to the event. */
 export async function subscribersOf(q: Queries, event: string): Promise<Pick<WebhookRow, 'id' | 'shownUrl'>[]> {
-  const rows = await enabledWebhooks(q, {})
+  const rows = await keptRows(q, enabledWebhooks(null))
   return rows.filter(({ events }) => parseJson(Events, events).some((pattern) => subscribes(pattern, event)))
 }
 
-const enabledWebhooks = statement((q) =>
+const enabledWebhooks = compiled((q) =>
   q.selectFrom('webhook').select(['id', 'shownUrl', 'events']).where('enabled', '=', 1),
 )
 
