@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Db, openDb } from '../../../src/daemon/db/db.ts'
+import { type Db, openDb, type Queries } from '../../../src/daemon/db/db.ts'
+import { keptRows } from '../../../src/daemon/db/kept-results.ts'
 import { migrate } from '../../../src/daemon/db/migrations.ts'
 import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
 import { namedTables } from '../../../src/daemon/db/sqlite/named-tables.ts'
@@ -114,4 +115,44 @@ test('a statement that reads more than tables is refused where tables are noted'
   }
   expect(named.readBy('select "n" from "child" join parent on 1 = 1')).toEqual(['child', 'parent'])
   await expect(sql`select random()`.execute(db.noting(() => undefined))).rejects.toThrow('more than tables')
+})
+
+const countOf = (table: string) => sql<{ count: number }>`select count(*) as count from ${sql.raw(table)}`
+const counted = async (q: Queries, table: string): Promise<number | undefined> =>
+  (await keptRows(q, countOf(table).compile(q)))[0]?.count
+const read = async (q: Queries, table: string): Promise<number | undefined> =>
+  (await countOf(table).execute(q)).rows[0]?.count
+
+test('what is kept is as it is read, whoever commits at the same time', async () => {
+  for (let i = 0; i < 300; i++) {
+    const foreign = other.run(`insert into apart values ('foreign ${i}')`)
+    const own = db.write(async ({ q }) => {
+      await counted(q, 'apart')
+      await sql`insert into noted values ('own')`.execute(q)
+    })
+    await Promise.all(i % 2 === 0 ? [foreign, own] : [own, foreign])
+    expect(await counted(db.read, 'apart')).toBe(await read(db.read, 'apart'))
+    expect(await counted(db.read, 'noted')).toBe(await read(db.read, 'noted'))
+  }
+})
+
+test('a transaction sees what it has changed itself, and what it has seen goes with it when it is undone', async () => {
+  const add = "insert into grandchild values ('new')"
+  await settled()
+  const before = await counted(db.read, 'grandchild')
+  const seen: unknown[] = []
+  const undone = db.write(async ({ q }) => {
+    seen.push(await counted(q, 'grandchild'))
+    await sql.raw(add).execute(q)
+    seen.push(await counted(q, 'grandchild'))
+    throw new Error('undone')
+  })
+  await expect(undone).rejects.toThrow('undone')
+  expect(seen).toEqual([before, Number(before) + 1])
+  expect(await counted(db.read, 'grandchild')).toBe(before)
+  const [, second] = await Promise.all([
+    db.write(async ({ q }) => void (await sql.raw(add).execute(q))),
+    db.write(({ q }) => counted(q, 'grandchild')),
+  ])
+  expect(second).toBe(Number(before) + 1)
 })
