@@ -11,6 +11,7 @@ import { seedServers } from './seed.ts'
 
 const ROUNDS = 5
 const ROUND_MS = 600
+const WARM_MS = 1500
 const SERVERS = 1000
 
 /** A power order accepted, with an agent that takes it up and ends it at once, against one bare insert that is on disk. */
@@ -36,6 +37,7 @@ export const orders: Measurement = async (progress) => {
       body: '{}',
     }
     const insert: Target = { url, method: 'POST', path: '/insert', body: '{"action":"start"}' }
+    for (const target of [order, insert]) await load(target, 16, WARM_MS)
     const figures = {
       ...(await compare('oneByOne', { order, insert }, { connections: 1 }, progress)),
       ...(await compare('sixteenAtATime', { order, insert }, { connections: 16, ratio: 0.35 }, progress)),

@@ -15,6 +15,9 @@ const FRAMES = 50
 /** The longest time between two sendings of a command: an agent that answers nothing is not made to work, nor are we. */
 const MAX_WAIT_MS = 60_000
 
+/** A reason of its own: without one Node makes an error with a stack each time. */
+const OVER = 'over'
+
 /** When a command went out last, and how long its acceptance is waited for. */
 interface Sending {
   readonly atMs: number
@@ -28,7 +31,7 @@ export interface PumpDeps {
   readonly clock: Clock
   readonly log: Log
   readonly handlers: Pick<GatewayHandlers, 'commandFrames' | 'onEvents'>
-  send(frames: readonly DaemonFrame[]): void
+  send(frame: DaemonFrame): void
   /** A command went out: for the first time on this connection, or again. */
   count(kind: 'sent' | 'resent'): void
   /** Why the agent cannot be sent this command; `undefined`: it can. */
@@ -78,9 +81,9 @@ export class CommandPump {
       }
       if (this.#woken) continue
       const turn = new AbortController()
-      this.#wake = () => turn.abort()
+      this.#wake = () => turn.abort(OVER)
       await clock.sleep(this.#untilDueMs(), either(turn, signal))
-      turn.abort()
+      turn.abort(OVER)
     }
   }
 
@@ -107,34 +110,30 @@ export class CommandPump {
 
   async #sendAll(rows: readonly CommandRow[], signal: AbortSignal): Promise<void> {
     const commands = await this.#deps.handlers.commandFrames(rows)
-    const frames: DaemonFrame[] = []
     for (const [place, row] of rows.entries()) {
       if (signal.aborted) return
-      const frame = await this.#frameOf(row, commands[place] ?? 'gone')
-      if (frame !== undefined) frames.push(frame)
+      await this.#send(row, commands[place] ?? 'gone')
     }
-    if (frames.length > 0 && !signal.aborted) this.#deps.send(frames)
   }
 
-  /** The frame that sends a command; `undefined` for one that cannot be sent, which has failed. */
-  async #frameOf(row: CommandRow, command: CommandOp | 'gone' | 'unknown'): Promise<DaemonFrame | undefined> {
+  async #send(row: CommandRow, command: CommandOp | 'gone' | 'unknown'): Promise<void> {
     const { clock, log, nodeId } = this.#deps
     const last = this.#sendings.get(row.id)
     if (command === 'gone' || command === 'unknown') {
       log.warn({ nodeId, commandId: row.id, serverId: row.serverId, why: command }, 'cannot send command, giving up')
       await this.#fail(row, UNSENDABLE[command])
-      return undefined
+      return
     }
     const refusal = this.#deps.refusal(command)
     if (refusal !== undefined) {
       await this.#fail(row, { code: 'UNSUPPORTED', message: refusal })
-      return undefined
+      return
     }
     const { id, serverId, generation } = row
     const waitMs = last === undefined ? GATEWAY_LIMITS.acceptMs : Math.min(last.waitMs * 2, MAX_WAIT_MS)
     this.#sendings.set(id, { atMs: clock.monotonicMs(), waitMs })
     this.#deps.count(last === undefined ? 'sent' : 'resent')
-    return { type: 'command', id, serverId, generation, command }
+    this.#deps.send({ type: 'command', id, serverId, generation, command })
   }
 
   /** The end of a command that cannot be sent, as an agent would report it. */
@@ -181,6 +180,6 @@ const writeAccepted = statement((q, { nodeId, ids, now }: { nodeId: string; ids:
 
 /** Aborts with either; `turn` is aborted by its owner afterwards, which takes the listener off. */
 function either(turn: AbortController, signal: AbortSignal): AbortSignal {
-  signal.addEventListener('abort', () => turn.abort(), { once: true, signal: turn.signal })
+  signal.addEventListener('abort', () => turn.abort(OVER), { once: true, signal: turn.signal })
   return turn.signal
 }

@@ -15,6 +15,9 @@ export interface RequestOptions<D extends RequestDefinition = RequestDefinition>
   readonly onProgress?: (progress: ProgressOf<D>) => void
 }
 
+/** A reason of its own: without one Node makes an error with a stack for each request. */
+const OVER = 'over'
+
 interface Waiting {
   settle(reply: FrameOf<'reply'>): void
   report(progress: unknown): void
@@ -74,7 +77,7 @@ export class PendingRequests {
       if (reply.error !== null) throw agentErrorToPanelError(reply.error)
       return resultOf(definition, reply.result)
     } finally {
-      over.abort()
+      over.abort(OVER)
       this.#waiting.delete(id)
     }
   }

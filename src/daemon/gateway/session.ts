@@ -70,6 +70,7 @@ export class Session {
   readonly #parts = new SnapshotParts()
   readonly #rate: FrameRate
   #stream: Duplex | undefined
+  #isGathering = false
   #inbox: Inbox | undefined
   #hello: FrameOf<'hello'> | undefined
   #phase: Phase = 'hello'
@@ -93,7 +94,7 @@ export class Session {
       ...deps,
       nodeId,
       count,
-      send: (frames) => this.sendAll(frames),
+      send: (frame) => this.send(frame),
       refusal: (command) => this.#commandRefusal(command),
     })
   }
@@ -202,19 +203,25 @@ export class Session {
     this.#pump.wake()
   }
 
-  /** Sends several frames in one write. */
-  sendAll(frames: readonly DaemonFrame[]): void {
-    this.#stream?.cork()
-    for (const frame of frames) this.send(frame)
-    this.#stream?.uncork()
-  }
-
+  /** Sends a frame, in one write with all that are sent in the same turn: a write for each would cost more than all else about them. */
   send(frame: DaemonFrame): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return
+    this.#gather()
     this.#socket.send(JSON.stringify(frame), () => {}) // a failure is followed by the close
     if (this.#socket.bufferedAmount <= MOST_UNSENT_BYTES) return
     this.#deps.log.warn({ nodeId: this.nodeId }, 'node does not read its socket, closing connection')
     this.#socket.terminate()
+  }
+
+  #gather(): void {
+    const stream = this.#stream
+    if (this.#isGathering || stream === undefined) return
+    this.#isGathering = true
+    stream.cork()
+    process.nextTick(() => {
+      this.#isGathering = false
+      stream.uncork()
+    })
   }
 
   /** Ends the connection with a code; `reason` goes ahead as an error frame. One that does not answer is cut after 1 s. */
