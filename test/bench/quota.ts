@@ -164,10 +164,13 @@ async function casesOf(panel: BenchPanel): Promise<{ cases: Record<string, Case>
   const write: Request = {
     method: 'PATCH',
     path: (index) => `/api/servers/${someServer(index)}`,
-    body: (index) => JSON.stringify({ description: `changed for the ${index}th time` }),
+    // Never the same twice: what changes nothing leaves all answers as they were.
+    body: () => JSON.stringify({ description: `changed for the ${++changes}th time` }),
   }
   return { cases, write }
 }
+
+let changes = 0
 
 /** The token of an account that may see no server. */
 async function newcomer(panel: BenchPanel): Promise<string> {
