@@ -93,6 +93,7 @@ async function bundle(target) {
     treeshake: { moduleSideEffects: (id, isOutside) => isOutside || !id.startsWith(join(root, 'src', 'shared')) },
     plugins: [
       { name: 'what stays outside', resolveId: outside },
+      { name: 'schemas that are made when they are used', ...lateSchemas() },
       { name: 'endpoints as outlines', ...(await outlines(dirname(target))) },
       { name: 'help that is made already', load: await readyHelp(dirname(target)) },
       { name: 'React without its development half', transform: forProduction },
@@ -257,6 +258,17 @@ async function outlines(folder) {
       })
       return { code, moduleType: 'js' }
     },
+  }
+}
+
+/** Puts zod with late schemas into the place of zod, but for the module that makes it of zod. */
+function lateSchemas() {
+  const late = join(root, 'src', 'shared', 'kernel', 'late-schemas.ts')
+  const mark = '?late'
+  return {
+    resolveId: (id, importer) =>
+      id === 'zod' && importer?.startsWith(join(root, 'src')) && importer !== late ? `${late}${mark}` : null,
+    load: (id) => (id.endsWith(mark) ? `export * as z from ${JSON.stringify(late)}` : null),
   }
 }
 
