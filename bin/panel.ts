@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import type { Roles } from '../src/cli/roles.ts'
 
 /** Each role of the program is loaded only when it is the one that runs. */
@@ -22,5 +21,4 @@ const roles: Roles = {
   enrollAgent: async (options) => (await import('../src/agent/run.ts')).enrollAgent(options),
 }
 
-const { runCli } = await import('../src/cli/main.ts')
-await runCli(process.argv.slice(2), roles)
+void import('../src/cli/main.ts').then(({ runCli }) => runCli(process.argv.slice(2), roles))

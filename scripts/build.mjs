@@ -40,6 +40,15 @@ const OUTSIDE = [
   'react-devtools-core',
 ]
 
+/** For {@link routerOfFewFunctions}. */
+const FUNCTION_OF = `
+const functions = new Map()
+function functionOf(name, text) {
+  const key = name + text
+  if (!functions.has(key)) functions.set(key, new Function(name, text))
+  return functions.get(key)
+}`
+
 const project = folder === undefined ? join(root, 'tsconfig.build.json') : copyTo(folder, more)
 process.exitCode = compile(project)
 if (process.exitCode === 0) await bundle(join(folder ?? join(root, 'dist'), 'bin'))
@@ -71,7 +80,8 @@ function compile(config) {
 }
 
 /**
- * The names of the parts carry a hash of what is in them: what runs never finds half of another build. They lie two folders
+ * The parts are loaded by `bin/parts.ts`, with what V8 has made of them. Their names carry a hash of what is in them: what runs never
+ * finds half of another build. They lie two folders
  * below the build, as src/daemon and src/agent do, so that paths relative to a module hold in both forms.
  */
 async function bundle(target) {
@@ -83,30 +93,45 @@ async function bundle(target) {
     treeshake: { moduleSideEffects: (id, isOutside) => isOutside || !id.startsWith(join(root, 'src', 'shared')) },
     plugins: [
       { name: 'what stays outside', resolveId: outside },
+      { name: 'schemas that are made when they are used', ...lateSchemas() },
       { name: 'endpoints as outlines', ...(await outlines(dirname(target))) },
       { name: 'help that is made already', load: await readyHelp(dirname(target)) },
       { name: 'React without its development half', transform: forProduction },
+      { name: 'Ink at once', transform: inkAtOnce },
       { name: 'Commander as modules', transform: commanderAsModules },
-      { name: 'modules of Node by a call', generateBundle: byCall },
-      { name: 'one byte for each character', generateBundle: inLatin1 },
+      { name: 'a router of few functions', transform: routerOfFewFunctions },
+      { name: 'modules of packages by a call', generateBundle: byLateCall },
+      { name: 'one byte for each character', generateBundle: inAscii },
     ],
   })
   const { output } = await build.write({
     dir: target,
+    format: 'cjs',
     entryFileNames: 'parts/[name]-[hash].js',
     chunkFileNames: 'parts/[name]-[hash].js',
     comments: false,
     codeSplitting: { groups: together(), includeDependenciesRecursively: false },
   })
   await build.close()
-  const holder = await bundleHolder(target)
-  for (const { type, isEntry, name, fileName } of output) {
-    if (type === 'chunk' && isEntry) begin(target, name, { part: fileName, holder })
+  const [holder, loader] = [await bundleHolder(target), await bundleLoader()]
+  const parts = output.filter(({ type }) => type === 'chunk')
+  for (const { name, fileName } of parts.filter(({ isEntry }) => isEntry)) {
+    begin(target, name, { part: basename(fileName), holder, loader })
   }
-  // What begins is of the older kind of module, whose loader Node has at hand; the parts are of the other.
-  for (const [folder, kind] of [['.', 'commonjs'], ['parts', 'module']]) {
-    writeFileSync(join(target, folder, 'package.json'), `${JSON.stringify({ type: kind })}\n`)
-  } // biome-ignore format: a table
+  compileParts(join(target, 'parts'), {
+    loader,
+    names: parts.filter(({ isEntry }) => !isEntry).map(({ fileName }) => basename(fileName)),
+  })
+  // Of the older kind of module, whose loader Node has at hand and does not begin with a promise.
+  writeFileSync(join(target, 'package.json'), `${JSON.stringify({ type: 'commonjs' })}\n`)
+}
+
+/** What loads the parts, as a text: it stands in the files that are run. */
+async function bundleLoader() {
+  const build = await rolldown({ input: join(root, 'bin', 'parts.ts'), platform: 'node' })
+  const { output } = await build.generate({ format: 'cjs', comments: false })
+  await build.close()
+  return output[0].code
 }
 
 /**
@@ -119,7 +144,7 @@ async function bundleHolder(target) {
     platform: 'node',
     plugins: [
       { name: 'what stays outside', resolveId: outside },
-      { name: 'one byte for each character', generateBundle: inLatin1 },
+      { name: 'one byte for each character', generateBundle: inAscii },
     ],
   })
   const { output } = await build.write({
@@ -134,21 +159,44 @@ async function bundleHolder(target) {
   return `./holder/${output.find(({ isEntry }) => isEntry).fileName}`
 }
 
+/**
+ * Has V8 compile the parts, by loading each, and writes down what came of it. What only declares is loaded; what runs the program
+ * at once is a few lines that need no help.
+ */
+function compileParts(folder, { loader, names }) {
+  const input = `${loader}
+    const parts = exports.openParts(${JSON.stringify(folder)}, { isBuild: true })
+    for (const name of ${JSON.stringify(names)}) parts.load(name)
+    parts.cache()`
+  const { status } = spawnSync(process.execPath, ['-'], { input, stdio: ['pipe', 2, 2] })
+  if (status !== 0) throw new Error('a part of the program cannot be loaded')
+}
+
 /** The file that is run: it says the version, which scripts ask for often, and loads the program for all else. */
-function begin(target, name, { part, holder }) {
+function begin(target, name, { part, holder, loader }) {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  const load = `import(${JSON.stringify(`./${part}`)})`
+  const load = [
+    'function load() {',
+    'const exports = {}',
+    loader,
+    `exports.openParts(__dirname + '/parts').load(${JSON.stringify(part)})`,
+    '}',
+  ]
   const lines = [
     '#!/usr/bin/env node',
     "'use strict'",
     'const [word, ...more] = process.argv.slice(2)',
     "if ((word === '--version' || word === '-V') && more.length === 0) {",
-    `  try { require('node:fs').writeSync(1, ${JSON.stringify(`${version}\n`)}) } catch { ${load} }`,
+    `  try { require('node:fs').writeSync(1, ${JSON.stringify(`${version}\n`)}) } catch { load() }`,
     `} else if (word === '__holder') require(${JSON.stringify(holder)})`,
-    `else ${load}`,
+    'else load()',
+    ...load,
     '',
   ]
-  writeFileSync(join(target, `${name}.js`), (name === 'panel' ? lines : ["'use strict'", load, '']).join('\n'))
+  writeFileSync(
+    join(target, `${name}.js`),
+    (name === 'panel' ? lines : ["'use strict'", 'load()', ...load, '']).join('\n'),
+  )
 }
 
 /**
@@ -213,6 +261,17 @@ async function outlines(folder) {
   }
 }
 
+/** Puts zod with late schemas into the place of zod, but for the module that makes it of zod. */
+function lateSchemas() {
+  const late = join(root, 'src', 'shared', 'kernel', 'late-schemas.ts')
+  const mark = '?late'
+  return {
+    resolveId: (id, importer) =>
+      id === 'zod' && importer?.startsWith(join(root, 'src')) && importer !== late ? `${late}${mark}` : null,
+    load: (id) => (id.endsWith(mark) ? `export * as z from ${JSON.stringify(late)}` : null),
+  }
+}
+
 function importsZod(file) {
   return /^import .* from 'zod'$/m.test(readFileSync(file, 'utf8'))
 }
@@ -221,6 +280,35 @@ function importsZod(file) {
 function forProduction(code, id) {
   if (!/[/\\]node_modules[/\\](?:react|react-reconciler|scheduler)[/\\]/.test(id)) return null
   return code.replaceAll('process.env.NODE_ENV', '"production"')
+}
+
+/**
+ * Ink waits, when it is loaded, for the engine of its layout, and for tools of its developers; the parts cannot wait. The engine is
+ * made at once, as Node allows.
+ */
+function inkAtOnce(code, id) {
+  const path = id.split(/[/\\]node_modules[/\\]/).at(-1)
+  const changes = {
+    'ink/build/reconciler.js': [
+      ["await import('./devtools.js')", ''],
+      ['await loadPackageJson()', 'undefined'],
+    ],
+    'yoga-layout/dist/src/index.js': [['wrapAssembly(await loadYoga())', 'wrapAssembly(loadYoga())']],
+    'yoga-layout/dist/binaries/yoga-wasm-base64-esm.js': [
+      [
+        /\(function\(\)\{return w\|\|.*?\}\)\(\)\.catch\(ca\);/,
+        'b({instance:new WebAssembly.Instance(new WebAssembly.Module(wa()),d)});',
+      ],
+      ['return loadYoga.ready', 'return h'],
+    ],
+  }[path]
+  return (
+    changes?.reduce((text, [from, to]) => {
+      const made = text.replace(from, () => to)
+      if (made === text) throw new Error(`${id} is not as it was: see inkAtOnce`)
+      return made
+    }, code) ?? null
+  )
 }
 
 /**
@@ -253,24 +341,31 @@ function commanderAsModules(code, id) {
 }
 
 /**
- * Whoever imports a module of Node has all that it exports made ready, also what hardly anybody uses (the streams of files, the list of Node's
- * own options): for a command that is a tenth of its time. A call gives the module as it is.
+ * The router makes functions of text for each of some hundred routes, which takes a tenth of a start: here those with the same
+ * text are made once, and the beginning of a path is compared by a function that is there.
  */
-function byCall(_, bundle) {
-  const importing = /^import (?:(\w+)|\* as (\w+)|(\{[^}]*\})) from "(node:[\w/]+)";$/gm
-  for (const chunk of Object.values(bundle)) {
-    chunk.code = chunk.code.replace(importing, (_, whole, all, some, name) => {
-      const names = whole ?? all ?? some.replace(/ as /g, ': ').replace(/\bdefault: \w+,? ?/g, '')
-      return `const ${names} = process.getBuiltinModule("${name}");`
-    })
-  }
+function routerOfFewFunctions(code, id) {
+  const file = id.split(/[/\\]node_modules[/\\]find-my-way[/\\]lib[/\\]/)[1]
+  if (file !== 'node.js' && file !== 'handler-storage.js') return null
+  const made =
+    file === 'node.js'
+      ? code.replace(/return new Function\('path', 'i', .*$/m, 'return (path, i) => path.startsWith(prefix, i)')
+      : `${FUNCTION_OF}\n${code.replaceAll('new Function(', 'functionOf(')}`
+  if (/\bnew Function\('/.test(made) || made === code)
+    throw new Error(`${id} is not as it was: see routerOfFewFunctions`)
+  return made
 }
 
-/** V8 keeps the text of what it runs, with two bytes for each character as soon as one of them does not fit into one. */
-function inLatin1(_, bundle) {
+/** What is loaded on demand from outside of the parts is asked for by the call that `bin/parts.ts` gives them. */
+function byLateCall(_, bundle) {
+  for (const chunk of Object.values(bundle)) chunk.code = chunk.code.replace(/\bimport\((?=")/g, 'late(')
+}
+
+/** V8 keeps the text of what it runs, with two bytes for each character as soon as one of them does not fit into one. The parts are read as ASCII. */
+function inAscii(_, bundle) {
   for (const chunk of Object.values(bundle)) {
     chunk.code = chunk.code.replace(
-      /[\u0100-\uFFFF]/g,
+      /[\u0080-\uFFFF]/g,
       (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
     )
   }

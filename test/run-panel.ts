@@ -21,6 +21,8 @@ export interface RunOptions {
   readonly onStart?: (pid: number) => void
   /** The user and group that it runs as; only root may choose. */
   readonly uid?: number
+  /** The program's file, of another build than that of the tests. */
+  readonly program?: string
   /** Called with everything on stdout so far; a signal that it answers is sent to the program. */
   readonly onOutput?: (stdout: string) => NodeJS.Signals | undefined
   /** The same for stderr. */
@@ -36,7 +38,7 @@ export const SFTP_HERE = { PANEL_SFTP__HOST: '127.0.0.1', PANEL_SFTP__PORT: '0' 
 /** Runs the real binary and resolves when it has ended. Nothing of the caller's environment but PATH gets through. */
 export function runPanel(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [join(DIST, 'bin', 'panel.js'), ...args], {
+    const child = spawn(process.execPath, [options.program ?? join(DIST, 'bin', 'panel.js'), ...args], {
       env: { PATH: process.env['PATH'] ?? '', TERM: 'xterm', ...SFTP_HERE, ...options.env },
       ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid, cwd: '/' }),
     })

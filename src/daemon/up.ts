@@ -79,7 +79,7 @@ async function runIn(dataDir: string, options: UpOptions): Promise<number> {
     await options.saveContext({ name: LOCAL, url: daemon.url, socket: socketOf(daemon), token: local.token })
     const embedded = await startEmbeddedAgent(daemon, { ...local, dataDir, host: config.host, clock: systemClock, log })
     try {
-      await Promise.race([stopped, settled(daemon)])
+      await Promise.race([stopped, settled(daemon, local.nodeId)])
       print(await screen(daemon, dataDir, options.configDir))
       await Promise.race([stopped, embedded.agent.closed])
     } finally {
@@ -124,11 +124,13 @@ async function upConfig(options: UpOptions, dataDir: string): Promise<Config> {
   }
 }
 
-/** Resolves when no server is on its way any more, or after a minute. */
-async function settled(daemon: Daemon): Promise<void> {
-  const { core } = daemon.app
+/** Resolves when the node is here and no server is on its way any more, or after a minute. */
+async function settled(daemon: Daemon, nodeId: string): Promise<void> {
+  const { core, serverDeps } = daemon.app
   const enough = new AbortController()
   const look = async (): Promise<void> => {
+    // Servers that ran before are known to run: what is asked of them needs the node all the same.
+    if (!serverDeps.isOnline(nodeId)) return
     const rows = await serversOf(daemon)
     if (
       rows.every(

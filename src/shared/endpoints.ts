@@ -137,6 +137,13 @@ export const streams: readonly StreamEndpoint[] = declared.filter((value): value
   isKind(value, 'stream'),
 )
 
+/** By its own fields: a schema among them is not looked into, which would make it. */
 function isKind(value: unknown, kind: string): boolean {
-  return typeof value === 'object' && value !== null && 'kind' in value && value.kind === kind
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    Object.hasOwn(value, 'kind') &&
+    'kind' in value &&
+    value.kind === kind
+  )
 }

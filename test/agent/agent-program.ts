@@ -13,8 +13,13 @@ const say =
   (fields: object, message: string): void =>
     console.log(JSON.stringify({ level, message, ...fields }))
 const log = { info: say('info'), warn: say('warn'), error: say('error') }
-const agent = await startAgent({ ...options, clock: systemClock, log })
-process.on('SIGTERM', () => void agent.stop())
-await agent.closed
+
+/** Resolves when the agent has ended. */
+async function run(): Promise<void> {
+  const agent = await startAgent({ ...options, clock: systemClock, log })
+  process.on('SIGTERM', () => void agent.stop())
+  await agent.closed
+}
+
 // The control sockets of living holders would keep the process.
-process.exit(0)
+void run().then(() => process.exit(0))

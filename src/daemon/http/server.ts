@@ -21,7 +21,7 @@ import {
   type StreamEndpoint,
   type Upload,
 } from '../../shared/kernel/contract.ts'
-import { ERRORS, type ErrorCode, PanelError } from '../../shared/kernel/errors.ts'
+import { ERRORS, PanelError } from '../../shared/kernel/errors.ts'
 import { isDeeperThan, MOST_BODY_DEPTH } from '../../shared/kernel/json-depth.ts'
 import { percentDecoded } from '../../shared/kernel/path-text.ts'
 import { withoutIgnored } from '../../shared/kernel/strict-body.ts'
@@ -239,7 +239,7 @@ export function addRoute(http: HttpServer, route: Route): void {
     method: endpoint.method,
     url: endpoint.path,
     bodyLimit: endpoint.bodyLimit,
-    config: { endpointId: endpoint.id, codes: answerCodes(endpoint) },
+    config: { endpoint },
     onResponse: (request, reply, done) => {
       counter(reply.statusCode)
       deps.metrics.duration.observe({ endpoint: endpoint.id }, reply.elapsedTime / 1000)
@@ -319,17 +319,19 @@ function cached(http: HttpServer, { endpoint, handleCached }: CachedRoute): Rout
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    readonly endpointId?: string
-    /** What the route may answer beside success. */
-    readonly codes?: ReadonlySet<ErrorCode>
+    /** What the route answers; a route outside the contract has none. */
+    readonly endpoint?: Endpoint | StreamEndpoint
   }
 }
 
 /** The document lists which codes an endpoint answers: any other one is a bug, of the contract or of the handler. */
 function noteUndeclared(request: FastifyRequest, { code }: PanelError): void {
-  const { endpointId, codes } = request.routeOptions.config
-  if (codes === undefined || codes.has(code)) return
-  request.log.error({ endpoint: endpointId, code, requestId: request.id }, 'endpoint answered an undeclared error code')
+  const { endpoint } = request.routeOptions.config
+  if (endpoint === undefined || answerCodes(endpoint).has(code)) return
+  request.log.error(
+    { endpoint: endpoint.id, code, requestId: request.id },
+    'endpoint answered an undeclared error code',
+  )
 }
 
 /** A route with what is made of it once. */

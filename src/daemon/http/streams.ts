@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { answerCodes } from '../../shared/kernel/answer-codes.ts'
 import { isDeclared } from '../../shared/kernel/contract.ts'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { StreamError } from '../../shared/kernel/events.ts'
@@ -83,7 +82,7 @@ function addStream(
   app.get(
     stream.path,
     {
-      config: { endpointId: stream.id, codes: answerCodes(stream) },
+      config: { endpoint: stream },
       onRequest: http.admit(stream),
       exposeHeadRoute: false,
     },

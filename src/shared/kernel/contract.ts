@@ -289,16 +289,18 @@ export function defineEndpoint<
     ...def,
   }
   const { body } = def
-  if (body !== undefined && def.lenient === undefined) {
-    let strict: Body | undefined
-    // Made when it is first asked for: a command that calls one endpoint has loaded the contracts of many.
-    const get = (): Body => {
-      strict ??= strictBody(body)
-      return strict
-    }
-    Object.defineProperty(made, 'body', { get, enumerable: true })
-  }
+  if (body !== undefined && def.lenient === undefined) madeLater(made, 'body', () => strictBody(body))
   return made as never // the defaults stand exactly where the type parameters have theirs
+}
+
+/** A part that is made when it is first asked for: who loads an endpoint has loaded the contracts of many. */
+function madeLater(endpoint: object, part: 'body' | 'query', make: () => z.ZodType): void {
+  let made: z.ZodType | undefined
+  const get = (): z.ZodType => {
+    made ??= make()
+    return made
+  }
+  Object.defineProperty(endpoint, part, { get, enumerable: true })
 }
 
 /**
@@ -306,8 +308,9 @@ export function defineEndpoint<
  * asks for what there is not learns that, and does not take the answer for it.
  */
 export const defineExactEndpoint: typeof defineEndpoint = (def) => {
-  const query = def.query === undefined ? z.strictObject({}) : strictBody(def.query)
-  return defineEndpoint({ ...def, query } as typeof def) // what the query has is the same; only what else it may have is said
+  const made = defineEndpoint(def)
+  madeLater(made, 'query', () => (def.query === undefined ? z.strictObject({}) : strictBody(def.query)))
+  return made // what the query has is the same; only what else it may have is said
 }
 
 /** Declares an event stream. Every stream may also send `connected` and `error`. */

@@ -1,0 +1,50 @@
+import { cpSync, readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Script } from 'node:vm'
+import { afterAll, describe, expect, it } from 'vitest'
+import { DIST, runPanel } from '../run-panel.ts'
+
+const PARTS = join(DIST, 'bin', 'parts')
+const CACHE = `.${process.version}-${process.arch}.cache`
+const caches = readdirSync(PARTS).filter((name) => name.endsWith('.cache'))
+
+const copies: string[] = []
+afterAll(() => {
+  for (const copy of copies) rmSync(copy, { recursive: true, force: true })
+})
+
+/** A copy of the build, whose caches `change` has changed. */
+async function copyWith(change: (file: string) => void): Promise<string> {
+  const copy = await mkdtemp(join(tmpdir(), 'panel-parts-'))
+  copies.push(copy)
+  for (const name of ['bin', 'package.json']) cpSync(join(DIST, name), join(copy, name), { recursive: true })
+  symlinkSync(join(DIST, 'node_modules'), join(copy, 'node_modules'))
+  for (const name of caches) change(join(copy, 'bin', 'parts', name))
+  return copy
+}
+
+describe('what V8 has made of the parts of the program', () => {
+  it('lies beside all that are loaded, and is taken by this V8', () => {
+    expect(caches.length).toBeGreaterThan(50)
+    const refused = caches.filter((name) => {
+      const filename = join(PARTS, name.slice(0, -CACHE.length))
+      const text = `(function (exports, require, module, __filename, __dirname, late) {${readFileSync(filename, 'latin1')}\n})`
+      const cachedData = readFileSync(join(PARTS, name))
+      return new Script(text, { filename, cachedData }).cachedDataRejected
+    })
+    expect(refused).toEqual([])
+  })
+
+  it.each<[string, (file: string) => void]>([
+    ['is not there', (file) => rmSync(file)],
+    ['is of another V8', (file) => writeFileSync(file, Buffer.alloc(4096, 7))],
+    ['is cut off', (file) => truncateSync(file, 1000)],
+  ])('is not missed where it %s', async (_, change) => {
+    const copy = await copyWith(change)
+    const ran = await runPanel(['servers', 'list'], { program: join(copy, 'bin', 'panel.js') })
+    expect(ran).toMatchObject({ code: 4, stdout: '' })
+    expect(ran.stderr).toContain('no panel is chosen')
+  })
+})
