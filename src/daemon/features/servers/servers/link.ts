@@ -4,7 +4,7 @@ import type { Settings } from '../../../core/settings.ts'
 import type { Db } from '../../../db/db.ts'
 import type { GatewayHandlers } from '../../../gateway/handlers.ts'
 import type { LinkedServers } from '../../fleet/nodes/link.ts'
-import { finishCommand, markUnknown, observe, observeAbsent } from './observe.ts'
+import { finishCommand, isAsReported, markUnknown, observe, observeAbsent } from './observe.ts'
 import { raiseGenerations, settleForgotten } from './reconcile.ts'
 import { type BeforeDelete, forgetDeleted, reportUndeleted } from './remove.ts'
 import { findServerRows } from './rows.ts'
@@ -33,6 +33,7 @@ export function createServerLink(deps: {
   }
   return {
     observe: (tx, nodeId, reports, at) => observe(tx, bus, { nodeId, reports }, at),
+    isAsReported,
     observeAbsent: (tx, nodeId, absence) => observeAbsent(tx, bus, nodeId, absence),
     raiseGenerations,
     settleForgotten: (tx, agent) => settleForgotten(tx, deps, agent),
