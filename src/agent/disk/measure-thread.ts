@@ -1,4 +1,5 @@
 import { parentPort } from 'node:worker_threads'
+import { systemClock } from '../../shared/kernel/clock.ts'
 import { treeBytes } from '../files/tree.ts'
 import { threadCpuSeconds } from '../holder/proc.ts'
 
@@ -24,13 +25,13 @@ parentPort?.on('message', (jobs: readonly MeasureJob[]) => {
 /** Sends lists of answers, in the order of the jobs. */
 async function countAll(jobs: readonly MeasureJob[]): Promise<void> {
   let answers: MeasureAnswer[] = []
-  let sendAt = performance.now() + TOGETHER_MS
+  let sendAt = systemClock.monotonicMs() + TOGETHER_MS
   for (const [at, job] of jobs.entries()) {
     answers.push(await count(job))
-    if (at < jobs.length - 1 && performance.now() < sendAt) continue
+    if (at < jobs.length - 1 && systemClock.monotonicMs() < sendAt) continue
     parentPort?.postMessage(answers)
     answers = []
-    sendAt = performance.now() + TOGETHER_MS
+    sendAt = systemClock.monotonicMs() + TOGETHER_MS
   }
 }
 

@@ -25,7 +25,7 @@ const UNUSED_IP = '127.77.77.77'
 const MAX_CACHED = 1000
 /** The kernel gives a table in pieces of a page; between some of them other work has its turn. */
 const PIECE_BYTES = 16 * 1024
-const SLICE_MS = 4
+const PIECES_AT_ONCE = 64
 
 /** A table as the kernel writes it. */
 type Table = readonly [protocol: Protocol, text: string]
@@ -140,13 +140,10 @@ async function readTable(table: string): Promise<string> {
   try {
     const piece = Buffer.allocUnsafe(PIECE_BYTES)
     const pieces: string[] = []
-    let pauseAt = performance.now() + SLICE_MS
     for (let length = 1; length > 0; ) {
       length = readSync(fd, piece)
       pieces.push(piece.toString('latin1', 0, length))
-      if (performance.now() < pauseAt) continue
-      await setImmediate()
-      pauseAt = performance.now() + SLICE_MS
+      if (pieces.length % PIECES_AT_ONCE === 0) await setImmediate()
     }
     return pieces.join('')
   } catch {

@@ -15,7 +15,7 @@ export const nodeOnHello = statement((q, { nodeId }: { nodeId: string }) =>
     .where('id', '=', nodeId),
 )
 
-/** The servers of a node, with what tells whether its agent has forgotten something of them. */
+/** The servers of a node, by which it shows whether its agent has forgotten something of them. */
 export const serversOnNode = statement((q, { nodeId }: { nodeId: string }) =>
   q.selectFrom('server').select(['id', 'generation', 'observedGeneration', 'deletingAt']).where('nodeId', '=', nodeId),
 )
