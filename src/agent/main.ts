@@ -30,6 +30,7 @@ import { MigrationSteps } from './migration/steps.ts'
 import { NodeGauge } from './node/node-health.ts'
 import { Stats } from './node/stats.ts'
 import { PlayerWatch } from './query/player-watch.ts'
+import { Rounds } from './rounds.ts'
 import { DockerRuntime, type DockerRuntimeOptions } from './runtime/docker/docker-runtime.ts'
 import { HeldRuns } from './runtime/held-runs.ts'
 import { type AllowedMount, MountRules } from './runtime/mounts.ts'
@@ -132,6 +133,8 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     layout,
     runtimes,
     runs,
+    sockets: runs.sockets,
+    rounds: new Rounds(clock),
     disk: new DiskUsage(clock),
     configThreads: new SerialQueue(),
     mountRules: new MountRules(options.mounts ?? [], [
@@ -270,7 +273,7 @@ function sessionDeps(
       // The daemon says anew what it watches, and wants stats to show at once.
       stats.watch([])
       stats.sendAnew()
-      void stats.sendHealth()
+      stats.sendHealth()
       void sftp?.check()
     },
   }

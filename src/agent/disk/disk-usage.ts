@@ -9,6 +9,8 @@ const IDLE_MS = 30 * 60_000
 /** A count takes its time once, and so much processor time in so many times that. */
 const TIME_FACTOR = 20
 const CPU_FACTOR = 60
+/** After this share of its pause a server is counted as soon as another one is due: one count of many wakes the agent once. */
+const NEAR_SHARE = 2 / 3
 
 const MIB = 1024 * 1024
 /** A server that uses so many times its limit is over it, whatever else there is to count. */
@@ -36,6 +38,8 @@ interface Measured {
   /** At the last count. */
   usedMb: number
   nextAtMs: number
+  /** From when on it may be counted with others. */
+  readonly nearAtMs: number
   /** The least that the file system has held since the last count, in MiB; `null` before it was looked at. */
   leastMb: number | null
   doubt: number
@@ -81,6 +85,12 @@ export class DiskUsage {
     return measured === undefined || this.#clock.monotonicMs() >= measured.nextAtMs
   }
 
+  /** Whether it may as well be counted when others are. */
+  isNearlyDue(serverId: string): boolean {
+    const measured = this.#measured.get(serverId)
+    return this.isDue(serverId) || (measured !== undefined && this.#clock.monotonicMs() >= measured.nearAtMs)
+  }
+
   /**
    * Takes how much the file system holds now. Has a server counted at once when all that came since its last count could be its
    * own and would lead above `boundMb`.
@@ -106,9 +116,16 @@ export class DiskUsage {
     const usedMb = bytes / MIB
     const endedAtMs = this.#clock.monotonicMs()
     const shortest = server.running ? (server.isHeld === true ? HELD_MS : SHORTEST_MS) : IDLE_MS
-    const pauseMs = Math.max(shortest, TIME_FACTOR * (endedAtMs - began), CPU_FACTOR * cpuMs)
+    const costMs = Math.max(TIME_FACTOR * (endedAtMs - began), CPU_FACTOR * cpuMs)
     const doubt = before === undefined ? 1 : doubtAfter(before, usedMb, server.limitMb)
-    this.#measured.set(server.id, { usedMb, nextAtMs: endedAtMs + pauseMs, leastMb: null, doubt, isSuspected: false })
+    this.#measured.set(server.id, {
+      usedMb,
+      nextAtMs: endedAtMs + Math.max(shortest, costMs),
+      nearAtMs: endedAtMs + Math.max(shortest * NEAR_SHARE, costMs),
+      leastMb: null,
+      doubt,
+      isSuspected: false,
+    })
     return usedMb
   }
 

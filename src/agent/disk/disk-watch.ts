@@ -25,7 +25,7 @@ export async function watchDisks(context: ServerContext, servers: ReadonlyMap<st
   const watch = new DiskWatch(context, servers)
   for (let turn = 0; !context.ending.aborted; turn++) {
     await watch.look(turn)
-    await context.clock.sleep(LOOK_MS, context.ending)
+    await context.rounds.next(LOOK_MS, context.ending)
   }
 }
 
@@ -44,13 +44,14 @@ class DiskWatch {
   async look(turn: number): Promise<void> {
     const { disk, limits, ending, log } = this.#context
     const fileSystemMb = this.#fileSystemMb()
+    const counts = [...this.#servers.keys()].some((id) => disk.isDue(id))
     for (const server of [...this.#servers.values()]) {
       if (ending.aborted) return
       // A game that has come or gone has changed its files.
       if (this.#power.get(server.id) !== server.power) disk.expire(server.id)
       this.#power.set(server.id, server.power)
       try {
-        await this.#lookAt(server, { turn, fileSystemMb })
+        await this.#lookAt(server, { turn, fileSystemMb, counts })
       } catch (error) {
         if (!ending.aborted)
           log.warn({ serverId: server.id, err: errorText(error) }, 'cannot look at server disk limit')
@@ -75,7 +76,7 @@ class DiskWatch {
     this.#warned.delete(id)
   }
 
-  async #lookAt(server: GameServer, now: { turn: number; fileSystemMb: number }): Promise<void> {
+  async #lookAt(server: GameServer, now: { turn: number; fileSystemMb: number; counts: boolean }): Promise<void> {
     const { disk, limits } = this.#context
     const limited = limitedServer(server)
     // Orders of this server have the folder held themselves, and must not find it half taken over.
@@ -90,8 +91,8 @@ class DiskWatch {
       disk.suspect(server.id, now.fileSystemMb, limitMb * (isWarned ? DISK_STOP_SHARE : WARN_SHARE))
     }
     if (isHeld && now.turn % KERNEL_EVERY === 0) await this.#act(server, limitMb)
-    if (disk.isDue(server.id) && !this.#measuring.has(server.id))
-      void this.#measure(server, { ...limited, running, isHeld })
+    const isDue = now.counts ? disk.isNearlyDue(server.id) : disk.isDue(server.id)
+    if (isDue && !this.#measuring.has(server.id)) void this.#measure(server, { ...limited, running, isHeld })
   }
 
   /** Nobody waits for a count: a large folder takes its time, and the others are looked at meanwhile. */

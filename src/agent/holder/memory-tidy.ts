@@ -3,6 +3,8 @@ const STRETCH_MS = 5000
 const QUIET_LINES = 200
 /** So many lines since the last time have left something behind that is worth the work. */
 const WORTH_LINES = 2000
+/** What V8 does in this collection and in no other. */
+const FLAGS = ['stress-flush-code', 'compact-on-every-full-gc'] as const
 
 /**
  * Gives memory back to the machine when the work that needed it is over: once after the start, and after each flood of lines. V8
@@ -35,22 +37,28 @@ export class MemoryTidy {
       this.#timer = undefined
       if (this.#last - before > QUIET_LINES) return this.#lookLater()
       this.#tidiedAt = this.#last
-      void tidy().catch(() => undefined) // a Node without an inspector: the holder is somewhat larger
+      try {
+        tidy()
+      } catch {
+        // A Node without an inspector: the holder is somewhat larger.
+      }
     }, STRETCH_MS)
   }
 }
 
 /**
- * Collects garbage as V8 does when the machine is short of memory, which its inspector can ask for, and forgets what was compiled for a
- * start: the little that is called again is compiled again.
+ * Collects garbage as V8 does when the machine is short of memory, which its inspector can ask for, moves together what is left, and
+ * forgets what was compiled for a start: the little that is called again is compiled again. The modules are taken from Node by name: an
+ * `import` while the program runs has Node load its whole loader of modules.
  */
-async function tidy(): Promise<void> {
-  const [{ Session }, { setFlagsFromString }] = await Promise.all([import('node:inspector'), import('node:v8')])
+function tidy(): void {
+  const { setFlagsFromString } = process.getBuiltinModule('node:v8')
+  const { Session } = process.getBuiltinModule('node:inspector')
   const session = new Session()
   session.connect()
-  setFlagsFromString('--stress-flush-code')
+  for (const flag of FLAGS) setFlagsFromString(`--${flag}`)
   session.post('HeapProfiler.collectGarbage', () => {
-    setFlagsFromString('--no-stress-flush-code')
+    for (const flag of FLAGS) setFlagsFromString(`--no-${flag}`)
     // Not from within: the answer is given under the lock that the end of a session takes.
     setImmediate(() => session.disconnect())
   })

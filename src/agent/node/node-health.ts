@@ -1,4 +1,4 @@
-import { readFile, statfs } from 'node:fs/promises'
+import { readFileSync, statfsSync } from 'node:fs'
 import { cpus, loadavg, networkInterfaces, totalmem, uptime } from 'node:os'
 import type { NodeHealth } from '../../shared/protocol/node.ts'
 
@@ -9,7 +9,10 @@ interface CpuTimes {
   readonly total: number
 }
 
-/** Reads the usage of this machine; the CPU share is that since the call before. */
+/**
+ * Reads the usage of this machine; the CPU share is that since the call before. What the kernel has in memory is read at once: the
+ * threads that wait for disks would be woken several times for each file.
+ */
 export class NodeGauge {
   readonly #dataDir: string
   #last: CpuTimes = cpuTimes()
@@ -18,12 +21,13 @@ export class NodeGauge {
     this.#dataDir = dataDir
   }
 
-  async read(runningServers: number): Promise<NodeHealth> {
-    const [disk, memoryUsageMb, network] = await Promise.all([diskOf(this.#dataDir), memoryUsage(), networkBytes()])
+  read(runningServers: number): NodeHealth {
+    const disk = diskOf(this.#dataDir)
+    const network = networkBytes()
     return {
       cpuPercent: this.#cpuPercent(),
       load1: loadavg()[0] ?? 0,
-      memoryUsageMb,
+      memoryUsageMb: memoryUsage(),
       memoryTotalMb: totalmem() / MB,
       diskUsageMb: disk.usedMb,
       diskTotalMb: disk.totalMb,
@@ -44,8 +48,8 @@ export class NodeGauge {
 }
 
 /** Size and use of the file system that holds `folder`, in MiB. */
-export async function diskOf(folder: string): Promise<{ usedMb: number; totalMb: number }> {
-  const { blocks, bfree, bsize } = await statfs(folder)
+export function diskOf(folder: string): { usedMb: number; totalMb: number } {
+  const { blocks, bfree, bsize } = statfsSync(folder)
   return { usedMb: ((blocks - bfree) * bsize) / MB, totalMb: (blocks * bsize) / MB }
 }
 
@@ -67,17 +71,17 @@ function cpuTimes(): CpuTimes {
   return { busy, total }
 }
 
-async function memoryUsage(): Promise<number> {
-  const text = await readFile('/proc/meminfo', 'utf8')
+function memoryUsage(): number {
+  const text = readFileSync('/proc/meminfo', 'utf8')
   const available = /^MemAvailable:\s+(\d+) kB/m.exec(text)?.[1]
   return totalmem() / MB - Number(available ?? 0) / 1024
 }
 
 /** Bytes of all interfaces but loopback since the machine's start. */
-async function networkBytes(): Promise<{ rx: bigint; tx: bigint }> {
+function networkBytes(): { rx: bigint; tx: bigint } {
   let rx = 0n
   let tx = 0n
-  for (const line of (await readFile('/proc/net/dev', 'utf8')).split('\n').slice(2)) {
+  for (const line of readFileSync('/proc/net/dev', 'utf8').split('\n').slice(2)) {
     const [name, counters] = line.split(':')
     if (counters === undefined || name?.trim() === 'lo') continue
     const columns = counters.trim().split(/\s+/)

@@ -46,7 +46,7 @@ export class Stats {
   }
 
   async run(): Promise<void> {
-    const { clock, ending } = this.#options.context
+    const { clock, rounds, ending } = this.#options.context
     let allAt = 0
     let healthAt = 0
     while (!ending.aborted) {
@@ -56,17 +56,17 @@ export class Stats {
       await this.#sendUsage(all)
       if (now >= healthAt) {
         healthAt = now + HEALTH_EVERY
-        await this.sendHealth()
+        this.sendHealth()
       }
-      await clock.sleep(WATCHED_MS, ending)
+      await rounds.next(WATCHED_MS, ending)
     }
   }
 
-  async sendHealth(): Promise<void> {
+  sendHealth(): void {
     const { context, servers, gauge, send } = this.#options
     const running = [...servers.values()].filter((server) => server.game !== undefined).length
     try {
-      send({ type: 'health', health: await gauge.read(running) })
+      send({ type: 'health', health: gauge.read(running) })
     } catch (error) {
       context.log.warn({ err: errorText(error) }, 'cannot read node usage')
     }

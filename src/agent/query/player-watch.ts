@@ -60,7 +60,7 @@ export class PlayerWatch {
         if (this.#asking.size >= AT_ONCE) break
         if (this.#isDue(server)) void this.#ask(server)
       }
-      await context.clock.sleep(LOOK_MS, context.ending)
+      await context.rounds.next(LOOK_MS, context.ending)
     }
   }
 

@@ -13,14 +13,15 @@ import { SocketTable } from './sockets.ts'
 /** The runs that holders keep, each in the state folder of its server. */
 export class HeldRuns implements RunTable {
   readonly #holders: HolderClient
-  readonly #sockets: SocketTable
+  /** The open sockets of this machine. */
+  readonly sockets: SocketTable
   readonly #processes: ProcessTable
   readonly #options: HolderClientOptions
 
   constructor(options: HolderClientOptions) {
     this.#options = options
     this.#holders = new HolderClient(options)
-    this.#sockets = new SocketTable(options.clock)
+    this.sockets = new SocketTable(options.clock)
     this.#processes = new ProcessTable(options.clock)
   }
 
@@ -77,7 +78,7 @@ export class HeldRuns implements RunTable {
       if (found !== undefined) return found
       throw new AgentFailure('INTERNAL', 'The run has left no trace')
     }
-    const shared = { sockets: this.#sockets, processes: this.#processes }
+    const shared = { sockets: this.sockets, processes: this.#processes }
     return new RunHandle(client, record, { clock: this.#options.clock, again, ...shared })
   }
 }

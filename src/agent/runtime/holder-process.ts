@@ -6,12 +6,15 @@ import { TOOL_PATH } from '../holder/process/launcher.ts'
  */
 export const HOLDER_NODE_OPTIONS = ['--v8-pool-size=1'] as const
 
-/** The environment of a holder; it hands none of it on. What it frees goes back to the machine, not into a store of its own (glibc). */
+/**
+ * The environment of a holder; it hands none of it on. What it frees goes back to the machine, not into a store of its own (glibc): what
+ * fills two pages has pages of its own, so that a start leaves no holes among what stays.
+ */
 export const HOLDER_ENV = {
   PATH: TOOL_PATH,
   UV_THREADPOOL_SIZE: '1',
   MALLOC_ARENA_MAX: '1',
-  MALLOC_MMAP_THRESHOLD_: '65536',
-  MALLOC_TRIM_THRESHOLD_: '65536',
-  MALLOC_TOP_PAD_: '16384',
+  MALLOC_MMAP_THRESHOLD_: '8192',
+  MALLOC_TRIM_THRESHOLD_: '32768',
+  MALLOC_TOP_PAD_: '4096',
 } as const

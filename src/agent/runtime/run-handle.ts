@@ -45,7 +45,7 @@ export class RunHandle implements Run {
     this.held = record.run
     const scope = { launchId, pid, start: record.start, isolation: record.run.isolation }
     this.meter = new StatsMeter(scope, keeper)
-    this.sockets = new RunSockets(scope, keeper.sockets)
+    this.sockets = new RunSockets(scope, keeper)
     const { container } = record.run
     this.network = container?.ownNetwork === true ? new ContainerNetwork(pid, container.published) : undefined
     this.exited = this.follow()

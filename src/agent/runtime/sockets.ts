@@ -1,7 +1,8 @@
-import { readFile } from 'node:fs/promises'
+import { closeSync, openSync, readSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import type { Clock } from '../../shared/kernel/time.ts'
+import { SerialQueue } from '../server/serial-queue.ts'
 import { type Address, bindFailure, type Protocol } from './bind.ts'
 
 /** A socket that takes what comes from outside: TCP that listens, or UDP that is bound and not connected to one peer. */
@@ -22,6 +23,9 @@ const ROWS_AT_ONCE = 500
 /** What nobody has but who has the IPv4 wildcard: a bind tries it without being in a game's way. */
 const UNUSED_IP = '127.77.77.77'
 const MAX_CACHED = 1000
+/** The kernel gives a table in pieces of a page; between some of them other work has its turn. */
+const PIECE_BYTES = 16 * 1024
+const PIECES_AT_ONCE = 64
 
 /** A table as the kernel writes it. */
 type Table = readonly [protocol: Protocol, text: string]
@@ -36,6 +40,8 @@ interface Reading {
 export class SocketTable {
   readonly #clock: Clock
   readonly #ipv4Takers: Ipv4Takers = new Map()
+  /** Looks at the files of processes, one after the other. */
+  readonly turns = new SerialQueue()
   #read: Reading | undefined
 
   constructor(clock: Clock) {
@@ -115,15 +121,36 @@ export function addressText({ ip, port }: Address): string {
 }
 
 async function readTables(folder = '/proc/net'): Promise<Table[]> {
-  const read = async (protocol: Protocol, table: string): Promise<Table> => {
-    return [protocol, await readFile(table, 'latin1').catch(() => '')] // a machine without IPv6 has no such table
+  return [
+    ['tcp', await readTable(`${folder}/tcp`)],
+    ['tcp', await readTable(`${folder}/tcp6`)],
+    ['udp', await readTable(`${folder}/udp`)],
+    ['udp', await readTable(`${folder}/udp6`)],
+  ]
+}
+
+/** Reads a table piece by piece: threads that wait for disks would be woken several times for each, and a large one takes seconds. */
+async function readTable(table: string): Promise<string> {
+  let fd: number
+  try {
+    fd = openSync(table, 'r')
+  } catch {
+    return '' // a machine without IPv6 has no such table, a process that has ended none at all
   }
-  return await Promise.all([
-    read('tcp', `${folder}/tcp`),
-    read('tcp', `${folder}/tcp6`),
-    read('udp', `${folder}/udp`),
-    read('udp', `${folder}/udp6`),
-  ])
+  try {
+    const piece = Buffer.allocUnsafe(PIECE_BYTES)
+    const pieces: string[] = []
+    for (let length = 1; length > 0; ) {
+      length = readSync(fd, piece)
+      pieces.push(piece.toString('latin1', 0, length))
+      if (pieces.length % PIECES_AT_ONCE === 0) await setImmediate()
+    }
+    return pieces.join('')
+  } catch {
+    return '' // it has ended meanwhile
+  } finally {
+    closeSync(fd)
+  }
 }
 
 /** The open sockets of the tables, or those on a port. Rows of other ports are passed over as they are: one game may have many. */

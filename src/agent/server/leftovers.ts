@@ -2,7 +2,7 @@ import { errorText } from '../logger.ts'
 import type { GameServer } from './server.ts'
 import type { ServerContext } from './server-context.ts'
 
-const LOOK_MS = 15_000
+const LOOK_MS = 16_000
 
 /** Removes what a deleted server has left outside its folders; what cannot be removed now is removed later. */
 export async function discardRemains({ runtimes, log }: ServerContext, serverId: string): Promise<void> {
@@ -15,7 +15,7 @@ export async function discardRemains({ runtimes, log }: ServerContext, serverId:
 
 /** Removes what deleted servers have left while it could not be removed (an engine was away). Ends with the agent. */
 export async function watchLeftovers(context: ServerContext, servers: ReadonlyMap<string, GameServer>): Promise<void> {
-  const { runtimes, journal, log, clock, ending } = context
+  const { runtimes, journal, log, rounds, ending } = context
   while (!ending.aborted) {
     try {
       for (const serverId of await runtimes.remains()) {
@@ -26,6 +26,6 @@ export async function watchLeftovers(context: ServerContext, servers: ReadonlyMa
     } catch (error) {
       log.warn({ err: errorText(error) }, 'cannot look for what deleted servers have left')
     }
-    await clock.sleep(LOOK_MS, ending)
+    await rounds.next(LOOK_MS, ending)
   }
 }

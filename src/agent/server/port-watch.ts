@@ -2,7 +2,6 @@ import { errorText } from '../logger.ts'
 import type { Protocol } from '../runtime/bind.ts'
 import type { Run } from '../runtime/runtime.ts'
 import { addressText, type OpenSocket } from '../runtime/sockets.ts'
-import { listenerOf } from './ports.ts'
 import { awaitReady } from './ready.ts'
 import type { GameServer } from './server.ts'
 
@@ -11,7 +10,7 @@ const SLOW_MS = 120_000
 /** Some games open their port a moment after their ready line. */
 const GRACE_MS = 5000
 const LOOK_MS = 60_000
-const AGAIN_MS = 5000
+const AGAIN_MS = 6000
 const EXPLAIN_MS = 2000
 const EXPLAIN_AGAIN_MS = 10_000
 const FIRST_PAUSE_MS = 50
@@ -20,7 +19,7 @@ const SHOWN_SOCKETS = 5
 
 /**
  * Follows a living game: it is running when its ready rule has matched and a process of it has its port, as far as its
- * template says something of either. Afterwards the port is looked at every minute.
+ * template says something of either. Afterwards the port is looked at every minute, together with those of all others.
  */
 export function watchGame(server: GameServer, run: Run): void {
   const over = new AbortController()
@@ -75,7 +74,7 @@ interface Progress {
 /** A server that stays `starting` says why. */
 async function explainStart(watch: Watch, progress: Progress): Promise<void> {
   const { server, run, signal, sinceMs } = watch
-  const { clock } = server.context
+  const { clock, rounds } = server.context
   const isRuled = server.rules.done.length > 0
   while (isStill('starting', watch)) {
     const nowMs = clock.monotonicMs()
@@ -93,7 +92,7 @@ async function explainStart(watch: Watch, progress: Progress): Promise<void> {
       // The look at the port takes a moment, in which all may have changed.
       if (isStill('starting', watch) && server.facts.reason !== reason) await server.change({ facts: { reason } })
     }
-    await clock.sleep(isDue ? EXPLAIN_AGAIN_MS : EXPLAIN_MS, signal)
+    await rounds.next(isDue ? EXPLAIN_AGAIN_MS : EXPLAIN_MS, signal)
   }
 }
 
@@ -120,15 +119,15 @@ async function markRunning(server: GameServer, run: Run): Promise<void> {
 /** One look at the port of a running server. While it runs its reason is about its port and nothing else. */
 async function lookAgain(watch: Watch): Promise<void> {
   const { server, run, signal, sinceMs } = watch
-  const { clock } = server.context
-  const ageMs = clock.monotonicMs() - sinceMs
-  // Where nobody said that it listens, it has as long as a slow start before that is worth a word.
-  await clock.sleep(isRequired(server) ? LOOK_MS : Math.max(LOOK_MS, SLOW_MS - ageMs), signal)
+  const { clock, rounds } = server.context
+  await rounds.next(LOOK_MS, signal)
   if (!isStill('running', watch) || addressOf(server) === undefined) return
+  // Where nobody said that it listens, it has as long as a slow start before that is worth a word.
+  if (!isRequired(server) && clock.monotonicMs() - sinceMs < SLOW_MS) return
   let has = await hasPort(server, run)
   if (!has) {
     // Games close their port for a moment when they change the map.
-    await clock.sleep(AGAIN_MS, signal)
+    await rounds.next(AGAIN_MS, signal)
     if (!isStill('running', watch)) return
     has = await hasPort(server, run)
   }
@@ -161,8 +160,8 @@ async function foreignListeners(server: GameServer, run: Run): Promise<string[]>
   if (address === undefined || run.hasOwnNetwork) return []
   const texts: string[] = []
   for (const protocol of protocolsOf(server)) {
-    const owner = await listenerOf(address, protocol)
-    if (owner === undefined || (await run.listening(address)).some((one) => one.protocol === protocol)) continue
+    const there = (await server.context.sockets.at(address)).some((one) => one.protocol === protocol)
+    if (!there || (await run.listening(address)).some((one) => one.protocol === protocol)) continue
     texts.push(`(${protocol.toUpperCase()}) is in use by another program`)
   }
   return texts

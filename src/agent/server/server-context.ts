@@ -4,9 +4,11 @@ import type { DiskLimits } from '../disk/disk-limits.ts'
 import type { DiskUsage } from '../disk/disk-usage.ts'
 import type { PullConfig } from '../files/pull-ports.ts'
 import type { AgentLog } from '../logger.ts'
+import type { Rounds } from '../rounds.ts'
 import type { MountRules } from '../runtime/mounts.ts'
 import type { RunTable, ServerPlace } from '../runtime/runtime.ts'
 import type { Runtimes } from '../runtime/runtimes.ts'
+import type { SocketTable } from '../runtime/sockets.ts'
 import type { Journal } from '../state/journal.ts'
 import type { AgentLayout } from '../state/layout.ts'
 import type { ReadyThread } from './ready-matcher.ts'
@@ -23,6 +25,10 @@ export interface ServerContext {
   /** What starts runs, and the runs that there are. */
   readonly runtimes: Runtimes
   readonly runs: RunTable
+  /** The open sockets of this machine, read once for all that look at the same time. */
+  readonly sockets: SocketTable
+  /** When looks that come again and again are due. */
+  readonly rounds: Rounds
   readonly disk: DiskUsage
   /** The threads that change large configuration files, one after the other. */
   readonly configThreads: SerialQueue

@@ -126,6 +126,17 @@ export class JobQueue {
     }
   }
 
+  /** The same, at `job.at` at the latest: nothing is written when it is due sooner. */
+  async scheduleBy<I, S, Step extends string>(
+    tx: Tx,
+    type: JobType<I, S, Step>,
+    job: NewJob<I> & { readonly key: string; readonly at: IsoTime },
+  ): Promise<void> {
+    const [known] = await rows.dueOfKey(tx.q, { key: job.key })
+    const isSooner = known !== undefined && known.notBefore <= job.at
+    if (!isSooner) await this.schedule(tx, type, job)
+  }
+
   /** Forgets the open job of a key that is no longer needed, unless it is under way. */
   async forget(tx: Tx, key: string): Promise<void> {
     await tx.q

@@ -2,6 +2,7 @@ import { type Selectable, sql } from 'kysely'
 import { type IsoTime, isoTime } from '../../shared/kernel/time.ts'
 import type { Db, Queries, Tx } from '../db/db.ts'
 import type { Schema } from '../db/schema.ts'
+import { statement } from '../db/statement.ts'
 
 /** A job as it is stored. */
 export type JobRow = Selectable<Schema['job']>
@@ -26,6 +27,11 @@ export async function findJob(q: Queries, id: string): Promise<JobRow | undefine
 export async function findByKey(q: Queries, key: string): Promise<JobRow | undefined> {
   return q.selectFrom('job').selectAll().where('jobKey', '=', key).where('endedAt', 'is', null).executeTakeFirst()
 }
+
+/** When the open job of this key may run. */
+export const dueOfKey = statement((q, { key }: { key: string }) =>
+  q.selectFrom('job').select('notBefore').where('jobKey', '=', key).where('endedAt', 'is', null),
+)
 
 /** The steps of a job in their order, at most `limit`. */
 export async function stepsOf(q: Queries, jobId: string, limit: number): Promise<StepRow[]> {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { accessSync } from 'node:fs'
 import { access, mkdir, readFile } from 'node:fs/promises'
 import type { Clock } from '../../../shared/kernel/time.ts'
 import type { RuntimeReport } from '../../../shared/protocol/node.ts'
@@ -287,7 +288,7 @@ export class DockerRuntime implements Runtime {
   async #socket(): Promise<string | undefined> {
     for (const socket of this.#options.sockets) {
       try {
-        await access(socket)
+        accessSync(socket) // of a file in memory, again and again: without waking a thread
         return socket
       } catch {
         // nobody listens there, or not for this user

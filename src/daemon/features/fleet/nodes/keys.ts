@@ -2,6 +2,7 @@ import { newId } from '../../../../shared/kernel/ids.ts'
 import type { Clock, IsoTime } from '../../../../shared/kernel/time.ts'
 import { formatToken, newSecret, parseToken, secretMatches, sha256 } from '../../../core/secrets.ts'
 import type { Db, Queries, Tx } from '../../../db/db.ts'
+import { writeKeysUsed } from './joining-rows.ts'
 
 /** What may be shown of a key. */
 export interface NodeKeyInfo {
@@ -54,7 +55,7 @@ export function createNodeKeys({ db, clock }: { db: Db; clock: Clock }): NodeKey
       if (token?.kind !== 'pnk') return 'unknown'
       const known = (await hashes.all()).get(token.id)
       if (!secretMatches(token.secret, known?.secretHash ?? '') || known?.nodeId !== nodeId) return 'unknown'
-      await hashes.used(token.id, clock.nowMs())
+      hashes.used(known, clock.nowMs())
       return 'ok'
     },
     issue: async (tx, nodeId) => {
@@ -90,6 +91,7 @@ export function createNodeKeys({ db, clock }: { db: Db; clock: Clock }): NodeKey
 }
 
 interface KeyHash {
+  readonly id: string
   readonly nodeId: string
   readonly secretHash: string
   seenMs: number | undefined
@@ -98,6 +100,7 @@ interface KeyHash {
 /** The hashes of all keys by key id. */
 class KeyHashes {
   readonly #db: Db
+  readonly #used = new Set<KeyHash>()
   #loaded: Promise<Map<string, KeyHash>> | undefined
 
   constructor(db: Db) {
@@ -121,14 +124,21 @@ class KeyHashes {
     this.#loaded = undefined
   }
 
-  /** Writes down, at most once a minute, that the key was used. */
-  async used(id: string, nowMs: number): Promise<void> {
-    const key = (await this.all()).get(id)
-    if (key === undefined || (key.seenMs !== undefined && nowMs - key.seenMs <= SEEN_MS)) return
+  /** Writes down, at most once a minute, that the key was used. Nobody waits for it, and those of many keys are written together. */
+  used(key: KeyHash, nowMs: number): void {
+    if (key.seenMs !== undefined && nowMs - key.seenMs <= SEEN_MS) return
     key.seenMs = nowMs
-    await this.#db.write(async (tx) => {
-      await tx.q.updateTable('nodeKey').set({ lastUsedAt: tx.now }).where('id', '=', id).execute()
-    })
+    this.#used.add(key)
+    if (this.#used.size > 1) return
+    this.#db
+      .write(async (tx) => {
+        const ids = JSON.stringify([...this.#used].map(({ id }) => id))
+        this.#used.clear()
+        await writeKeysUsed(tx.q, { ids, now: tx.now })
+      })
+      .catch(() => {
+        this.#used.clear() // a sign for people, which cannot be written now: the next use is written again
+      })
   }
 
   async #load(): Promise<Map<string, KeyHash>> {
@@ -139,7 +149,7 @@ class KeyHashes {
     return new Map(
       rows.map(({ id, nodeId, secretHash, lastUsedAt }) => {
         const seenMs = lastUsedAt === null ? undefined : Date.parse(lastUsedAt)
-        return [id, { nodeId, secretHash, seenMs }]
+        return [id, { id, nodeId, secretHash, seenMs }]
       }),
     )
   }

@@ -7,13 +7,19 @@ import type { Log } from '../../../core/log.ts'
 import type { Db, Queries, Tx } from '../../../db/db.ts'
 import type { AboutReports, FrameOf, GatewayHandlers, ReportedAt, SnapshotAnswer } from '../../../gateway/handlers.ts'
 import { addressAmong, addressFor, addressOnHello } from './fields.ts'
+import { nodeOnHello, serversOnNode, writeOnline } from './joining-rows.ts'
 import { endedOrders, endLostOrders, type OpenOrder, unlistedOrders } from './lost-orders.ts'
-import { claimOf, noteMachine } from './machine.ts'
+import { claimOf, machineColumns } from './machine.ts'
 
 /** What the link needs of the servers slice; all of it runs in the transaction that is handed over. */
 export interface LinkedServers {
   /** Writes what an agent reports of servers; one that the node does not have here is left aside. */
   observe(tx: Tx, nodeId: string, reports: readonly ServerReport[], at: ReportedAt): Promise<void>
+  /** Whether {@link observe} and {@link observeAbsent} would write nothing for a snapshot. */
+  isAsReported(
+    q: Queries,
+    snapshot: { readonly nodeId: string; readonly reports: readonly ServerReport[]; readonly at: ReportedAt },
+  ): Promise<boolean>
   /** The node's servers that its snapshot does not name. */
   observeAbsent(tx: Tx, nodeId: string, absence: Absence): Promise<void>
   /** Raises generations to those of the agent; answers the servers that were behind it. */
@@ -85,7 +91,7 @@ export function createNodeLink(deps: LinkDeps): NodeLink {
   return {
     onClaim: (nodeId, hello) => claimOf(deps.db.read, nodeId, hello.machine),
     onHello: async (nodeId, hello) => {
-      const memory = await deps.db.write((tx) => takeHello(tx, nodeId, hello))
+      const memory = await takeHello(deps.db, nodeId, hello)
       if (memory === undefined) return undefined
       memories.set(nodeId, memory)
       return { eventAck: memory.eventAck }
@@ -132,34 +138,45 @@ interface AgentMemory {
   leftOver: ReadonlySet<string>
 }
 
-async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promise<AgentMemory | undefined> {
-  const row = await tx.q
-    .selectFrom('node')
-    .select(['journalId', 'eventAck', 'agentVersion', 'publicAddress', 'defaultIp'])
-    .where('id', '=', nodeId)
-    .executeTakeFirst()
-  if (row === undefined) return undefined
+/** An agent that comes back as it was, as nearly all do after a start of the daemon, has nothing written. */
+async function takeHello(db: Db, nodeId: string, hello: FrameOf<'hello'>): Promise<AgentMemory | undefined> {
+  const [known] = await nodeOnHello(db.read, { nodeId })
+  if (known === undefined) return undefined
+  if (Object.keys(changedBy(known, hello)).length === 0) return memoryOf(known, hello)
+  return await db.write(async (tx) => {
+    const [row] = await nodeOnHello(tx.q, { nodeId })
+    if (row === undefined) return undefined
+    const changed = { ...changedBy(row, hello), lastSeenAt: tx.now }
+    await tx.q.updateTable('node').set(changed).where('id', '=', nodeId).execute()
+    return memoryOf(row, hello)
+  })
+}
+
+type KnownNode = Awaited<ReturnType<typeof nodeOnHello>>[number]
+
+/** The columns of a node that its agent says otherwise than they are. */
+function changedBy(row: KnownNode, hello: FrameOf<'hello'>): Partial<KnownNode> {
   // Only the first time, and only what nobody has chosen.
   const undecided = row.agentVersion === null && row.defaultIp === addressFor(row.publicAddress)
   const defaultIp = undecided ? addressAmong(row.publicAddress, hello.addresses) : row.defaultIp
   // Also where somebody has chosen the address of the servers alone.
   const publicAddress = addressOnHello(row.publicAddress, defaultIp)
-  await tx.q
-    .updateTable('node')
-    .set({
-      agentVersion: hello.agentVersion,
-      os: hello.os,
-      arch: hello.arch,
-      runtimes: JSON.stringify(hello.runtimes),
-      addresses: JSON.stringify(hello.addresses),
-      sftp: hello.sftp === undefined ? null : JSON.stringify(hello.sftp),
-      ...(undecided ? { defaultIp } : {}),
-      ...(publicAddress === undefined ? {} : { publicAddress }),
-      lastSeenAt: tx.now,
-    })
-    .where('id', '=', nodeId)
-    .execute()
-  if (hello.machine !== undefined) await noteMachine(tx, nodeId, hello.machine)
+  const said: Partial<KnownNode> = {
+    agentVersion: hello.agentVersion,
+    os: hello.os,
+    arch: hello.arch,
+    runtimes: JSON.stringify(hello.runtimes),
+    addresses: JSON.stringify(hello.addresses),
+    sftp: hello.sftp === undefined ? null : JSON.stringify(hello.sftp),
+    ...(undecided ? { defaultIp } : {}),
+    ...(publicAddress === undefined ? {} : { publicAddress }),
+    ...(hello.machine === undefined ? {} : machineColumns(hello.machine)),
+  }
+  // Of the row's own columns, see above.
+  return Object.fromEntries(Object.entries(said).filter(([name, value]) => row[name as keyof KnownNode] !== value))
+}
+
+function memoryOf(row: KnownNode, hello: FrameOf<'hello'>): AgentMemory {
   const isNewJournal = row.journalId !== hello.journalId
   const stored = isNewJournal ? 0 : row.eventAck
   const acknowledged = Math.min(hello.acknowledged ?? 0, hello.lastEvent)
@@ -199,21 +216,14 @@ interface Snapshot {
 
 /** Brings the two memories together, and answers what the agent needs to know before it goes on with anything. */
 async function takeSnapshot(deps: LinkDeps, { nodeId, memory, snapshot }: Snapshot): Promise<SnapshotAnswer> {
-  const { servers: reports, commands, gone = [], orphans } = snapshot
-  const { hasLostJournal, eventAck, missingEvents } = memory
-  const raised = await deps.db.write(async (tx) => {
-    if (memory.isNewJournal) await takeJournal(tx, deps, { nodeId, ...memory, living: commands })
-    else
-      await tx.q
-        .updateTable('node')
-        .set({ eventAck })
-        .where('id', '=', nodeId)
-        .where('eventAck', '<', eventAck)
-        .execute()
-    return await deps.servers.raiseGenerations(tx, nodeId, [...reports, ...gone])
-  })
-  const settled = await deps.db.write((tx) => deps.servers.settleForgotten(tx, { nodeId, reports, hasLostJournal }))
-  const unknown = await unknownServers(deps.db.read, nodeId, reports)
+  const { servers: reports, commands, orphans } = snapshot
+  const { hasLostJournal, missingEvents } = memory
+  const known = await serversOnNode(deps.db.read, { nodeId })
+  const { raised, settled } = hasForgotten(known, { memory, snapshot })
+    ? await reconcile(deps, { nodeId, memory, snapshot })
+    : NOTHING_FORGOTTEN
+  const ids = new Set(known.map(({ id }) => id))
+  const unknown = reports.flatMap(({ serverId }) => (ids.has(serverId) ? [] : [serverId]))
   const ended = await endedOrders(deps.db.read, { nodeId, listed: commands, nowMs: deps.clock.nowMs() })
   memory.leftOver = new Set(orphans)
   // An older agent does not say when it took its snapshot, so an order may have been accepted behind it.
@@ -226,7 +236,44 @@ async function takeSnapshot(deps: LinkDeps, { nodeId, memory, snapshot }: Snapsh
   }
   if (hasLostJournal) deps.warn(LOST_JOURNAL, { nodeId, servers: settled.length })
   if (unknown.length > 0) deps.warn(UNKNOWN_SERVERS, { nodeId, servers: unknown.slice(0, 20), count: unknown.length })
-  return { unknown, ended, settled }
+  return { unknown, ended, settled: [...settled] }
+}
+
+const NOTHING_FORGOTTEN = { raised: [], settled: [] } as const
+
+/** Whether agent or database may have forgotten something of the other: seldom, so that most agents have nothing written. */
+function hasForgotten(
+  known: Awaited<ReturnType<typeof serversOnNode>>,
+  { memory, snapshot: { servers: reports, gone = [] } }: Pick<Snapshot, 'memory' | 'snapshot'>,
+): boolean {
+  if (memory.isNewJournal || memory.hasLostJournal || memory.missingEvents > 0) return true
+  const rows = new Map(known.map((row) => [row.id, row]))
+  return (
+    [...reports, ...gone].some(
+      ({ serverId, generation }) => generation > (rows.get(serverId)?.generation ?? generation),
+    ) || reports.some(({ serverId, generation }) => generation < (rows.get(serverId)?.observedGeneration ?? generation))
+  )
+}
+
+/** Brings the generations of both together, in the database and in what the agent is answered. */
+async function reconcile(
+  deps: LinkDeps,
+  { nodeId, memory, snapshot: { servers: reports, commands, gone = [] } }: Snapshot,
+): Promise<{ readonly raised: readonly string[]; readonly settled: SettledServer[] }> {
+  const { hasLostJournal, eventAck } = memory
+  const raised = await deps.db.write(async (tx) => {
+    if (memory.isNewJournal) await takeJournal(tx, deps, { nodeId, ...memory, living: commands })
+    else
+      await tx.q
+        .updateTable('node')
+        .set({ eventAck })
+        .where('id', '=', nodeId)
+        .where('eventAck', '<', eventAck)
+        .execute()
+    return await deps.servers.raiseGenerations(tx, nodeId, [...reports, ...gone])
+  })
+  const settled = await deps.db.write((tx) => deps.servers.settleForgotten(tx, { nodeId, reports, hasLostJournal }))
+  return { raised, settled }
 }
 
 const OLDER_DATABASE =
@@ -258,9 +305,7 @@ async function takeJournal(
 }
 
 async function unknownServers(q: Queries, nodeId: string, reports: readonly ServerReport[]): Promise<string[]> {
-  if (reports.length === 0) return []
-  const rows = await q.selectFrom('server').select('id').where('nodeId', '=', nodeId).execute()
-  const known = new Set(rows.map((row) => row.id))
+  const known = new Set((await serversOnNode(q, { nodeId })).map(({ id }) => id))
   return reports.flatMap(({ serverId }) => (known.has(serverId) ? [] : [serverId]))
 }
 
@@ -274,13 +319,14 @@ async function writeReports(
   },
 ): Promise<void> {
   const { nodeId, memory, reports, about } = of
+  const present = new Set(reports.map(({ serverId }) => serverId))
+  const leftOver = memory?.leftOver ?? new Set<string>()
+  const orders = memory?.unlisted ?? []
+  if (orders.length === 0 && (await deps.servers.isAsReported(deps.db.read, { nodeId, reports, at: about.at }))) return
   for (let from = 0; from < reports.length; from += REPORTS_PER_WRITE) {
     const part = reports.slice(from, from + REPORTS_PER_WRITE)
     await deps.db.write((tx) => deps.servers.observe(tx, nodeId, part, about.at))
   }
-  const present = new Set(reports.map(({ serverId }) => serverId))
-  const leftOver = memory?.leftOver ?? new Set<string>()
-  const orders = memory?.unlisted ?? []
   await deps.db.write(async (tx) => {
     await deps.servers.observeAbsent(tx, nodeId, { present, leftOver, contested: about.contested })
     const message =
@@ -290,13 +336,7 @@ async function writeReports(
 }
 
 async function setOnline(tx: Tx, deps: LinkDeps, nodeId: string): Promise<void> {
-  const changed = await tx.q
-    .updateTable('node')
-    .set({ isOnline: 1, lastSeenAt: tx.now })
-    .where('id', '=', nodeId)
-    .where('isOnline', '=', 0)
-    .returning('id')
-    .executeTakeFirst()
+  const [changed] = await writeOnline(tx.q, { nodeId, now: tx.now })
   if (changed === undefined) return
   await deps.bus.append(tx, { type: 'node_updated', data: { nodeId, isOnline: true, change: 'connected' } })
 }
@@ -316,9 +356,9 @@ async function setOffline(tx: Tx, deps: LinkDeps, nodeId: string): Promise<void>
 /** A daemon that was ended without a word has left nodes online in its rows. Their last sign of life stays as it was. */
 async function allOffline(tx: Tx, deps: LinkDeps): Promise<string[]> {
   const nodes = await tx.q.selectFrom('node').select(['id', 'isOnline']).execute()
+  await tx.q.updateTable('node').set({ isOnline: 0 }).where('isOnline', '=', 1).execute()
   for (const { id, isOnline } of nodes) {
     if (isOnline === 0) continue
-    await tx.q.updateTable('node').set({ isOnline: 0 }).where('id', '=', id).execute()
     await deps.bus.append(tx, { type: 'node_updated', data: { nodeId: id, isOnline: false, change: 'daemon_started' } })
   }
   return nodes.map(({ id }) => id)

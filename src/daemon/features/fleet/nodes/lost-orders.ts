@@ -1,16 +1,12 @@
 import { madeAtMs } from '../../../../shared/kernel/ids.ts'
 import type { AgentError } from '../../../../shared/protocol/agent-error.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
+import { acceptedOrders } from './joining-rows.ts'
 import type { LinkedServers } from './link.ts'
 
 /** The orders of a node that its agent has accepted and of which it does not say any more that they are under way. */
 export async function unlistedOrders(q: Queries, nodeId: string, listed: readonly string[]): Promise<OpenOrder[]> {
-  const accepted = await q
-    .selectFrom('command')
-    .select(['id', 'serverId'])
-    .where('nodeId', '=', nodeId)
-    .where('state', '=', 'accepted')
-    .execute()
+  const accepted = await acceptedOrders(q, { nodeId })
   const living = new Set(listed)
   return accepted.filter(({ id }) => !living.has(id))
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import { PANEL, recordFact } from '../../../access/operation.ts'
 import { nextTime } from '../../../core/cron.ts'
 import type { Tx } from '../../../db/db.ts'
@@ -13,6 +13,8 @@ import { advance, startRun } from './runs.ts'
 const LONGEST_MS = 3_600_000
 /** How soon it looks again at a server that is being installed, restored or moved when its turn has come. */
 const BLOCKED_MS = 60_000
+/** How long a node that is back waits for others. */
+const SOON_MS = 1000
 
 /** Runs backup policies at their times, and gives each node as many backups at a time as a policy says. */
 export const RUN_POLICIES = defineJob({
@@ -33,6 +35,12 @@ export async function lookNow(tx: Tx, { queue }: Pick<Jobs, 'queue'>): Promise<v
   await queue.schedule(tx, RUN_POLICIES, { input: {}, cause: 'backup policies', key: RUN_POLICIES.kind, at: tx.now })
 }
 
+/** Nodes come back by hundreds: all that come within a moment are looked at together. */
+async function lookSoon(tx: Tx, { queue }: Pick<Jobs, 'queue'>): Promise<void> {
+  const at = isoTime(Date.parse(tx.now) + SOON_MS)
+  await queue.scheduleBy(tx, RUN_POLICIES, { input: {}, cause: 'backup policies', key: RUN_POLICIES.kind, at })
+}
+
 /** Gives the engine the step of it. A backup that has ended and a node that is back wake it. */
 export function registerPolicies(jobs: Pick<Jobs, 'register' | 'queue'>, deps: BackupDeps): void {
   jobs.register(RUN_POLICIES, {
@@ -46,7 +54,8 @@ export function registerPolicies(jobs: Pick<Jobs, 'register' | 'queue'>, deps: B
   })
   deps.bus.enlist(async (tx, { type, data }) => {
     const isPolicyBackup = type === 'backup_complete' && (await hasPolicy(tx, String(data['backupId'])))
-    if (isPolicyBackup || (type === 'node_updated' && data['isOnline'] === true)) await lookNow(tx, jobs)
+    if (isPolicyBackup) await lookNow(tx, jobs)
+    if (type === 'node_updated' && data['isOnline'] === true) await lookSoon(tx, jobs)
   })
 }
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
-import { isoTime } from '../../../../shared/kernel/time.ts'
+import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import type { Tx } from '../../../db/db.ts'
+import { statement } from '../../../db/statement.ts'
 import { defineJob } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import type { BackupDeps } from './deps.ts'
@@ -26,7 +27,7 @@ export const BACKUP_UPKEEP = defineJob({
 
 /** Gives the engine the step of it. */
 export function registerUpkeep(jobs: Pick<Jobs, 'register'>, deps: BackupDeps): void {
-  const { db, clock, log, systemErrors } = deps
+  const { clock, log, systemErrors } = deps
   jobs.register(BACKUP_UPKEEP, {
     steps: {
       retire: {
@@ -45,30 +46,28 @@ export function registerUpkeep(jobs: Pick<Jobs, 'register'>, deps: BackupDeps): 
     },
   })
   // What waits for a node goes on when that is back.
-  deps.bus.listen(({ type, data }) => {
+  deps.bus.enlist(async (tx, { type, data }) => {
     if (type !== 'node_updated' || data['isOnline'] !== true) return
-    const nodeId = String(data['nodeId'])
-    db.write((tx) => wake(tx, nodeId)).catch((err: unknown) =>
-      log.error({ err, nodeId }, 'cannot wake backups of a node'),
-    )
+    const woken = await wakeBackups(tx.q, { nodeId: String(data['nodeId']), now: tx.now })
+    if (woken.length > 0) tx.onCommit(() => deps.jobs.queue.wake())
   })
-  async function wake(tx: Tx, nodeId: string): Promise<void> {
-    const woken = await tx.q
-      .updateTable('job')
-      .set({ dueAt: tx.now, notBefore: tx.now, updatedAt: tx.now })
-      .where('pool', '=', 'backups')
-      .where('nodeId', '=', nodeId)
-      .where('status', '=', 'queued')
-      .where('dueAt', '>', tx.now)
-      .executeTakeFirst()
-    if (woken.numUpdatedRows > 0n) tx.onCommit(() => deps.jobs.queue.wake())
-  }
 }
 
 /** Begins with it now, at a start of the daemon. */
 export async function beginBackupUpkeep(tx: Tx, { queue }: Pick<Jobs, 'queue'>): Promise<void> {
   await queue.schedule(tx, BACKUP_UPKEEP, { input: {}, cause: 'upkeep', key: BACKUP_UPKEEP.kind, at: tx.now })
 }
+
+const wakeBackups = statement((q, { nodeId, now }: { nodeId: string; now: IsoTime }) =>
+  q
+    .updateTable('job')
+    .set({ dueAt: now, notBefore: now, updatedAt: now })
+    .where('pool', '=', 'backups')
+    .where('nodeId', '=', nodeId)
+    .where('status', '=', 'queued')
+    .where('dueAt', '>', now)
+    .returning('id'),
+)
 
 async function once(deps: BackupDeps): Promise<void> {
   const { db, clock } = deps

@@ -9,6 +9,7 @@ import {
   type EndedOrder,
   finishCommand,
   finishCommands,
+  isAsReported,
   markUnknown,
   type OrderEnd,
   observe,
@@ -43,6 +44,7 @@ export function createServerLink(deps: {
   return {
     observe: (tx, nodeId, reports, at) =>
       observe(tx, bus, { nodeId, reports: reports.map((report) => ({ report, at })) }),
+    isAsReported,
     observeAbsent: (tx, nodeId, absence) => observeAbsent(tx, bus, nodeId, absence),
     raiseGenerations,
     settleForgotten: (tx, agent) => settleForgotten(tx, deps, agent),

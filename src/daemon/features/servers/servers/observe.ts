@@ -3,13 +3,14 @@ import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import type { AgentEvent } from '../../../../shared/protocol/frames.ts'
 import { COMMANDS, type CommandName, type ServerReport } from '../../../../shared/protocol/server.ts'
 import type { Bus, NewEvent } from '../../../core/bus.ts'
-import type { Tx } from '../../../db/db.ts'
+import type { Queries, Tx } from '../../../db/db.ts'
 import type { CommandRow, ReportedAt } from '../../../gateway/handlers.ts'
 import { eulaAsked, eulaColumn } from './eula.ts'
 import {
   endCommands,
   type ObservedRow,
   observedRows,
+  observedRowsOfNode,
   type StateRow,
   settleAtRest,
   touchObserved,
@@ -57,6 +58,37 @@ export async function observe(
   if (sameLongSince.size > 0) await touchObserved(tx.q, { ids: JSON.stringify([...sameLongSince]), now: tx.now })
 }
 
+/**
+ * Whether nothing is to be written for a snapshot: every server of the node is in it, or rests, and is as it says, and was observed
+ * so not long ago.
+ */
+export async function isAsReported(
+  q: Queries,
+  {
+    nodeId,
+    reports,
+    at,
+  }: { readonly nodeId: string; readonly reports: readonly ServerReport[]; readonly at: ReportedAt },
+): Promise<boolean> {
+  const longSince = isoTime(at.receivedMs - SAME_AGAIN_MS)
+  const reported = new Map(reports.map((report) => [report.serverId, report]))
+  const rows = await observedRowsOfNode(q, { nodeId })
+  return rows.every((row) => {
+    const report = reported.get(row.id)
+    if (report === undefined) return isAtRest(row)
+    if (row.observedAt === null || row.observedAt < longSince) return false
+    return isSame(row, { ...observedColumns(row, report, at), desired: desiredAfter(row, report) })
+  })
+}
+
+function isAtRest({
+  power,
+  activity,
+  nextRestartAt,
+}: Pick<ObservedRow, 'power' | 'activity' | 'nextRestartAt'>): boolean {
+  return power === 'offline' && activity === null && nextRestartAt === null
+}
+
 function isSame(row: ObservedRow, seen: Partial<ObservedRow>): boolean {
   return Object.entries(seen).every(([name, value]) => row[name as keyof ObservedRow] === value) // its own columns
 }
@@ -95,9 +127,8 @@ export async function observeAbsent(tx: Tx, bus: Bus, nodeId: string, absence: A
     .select(['id', 'power', 'activity', 'nextRestartAt'])
     .where('nodeId', '=', nodeId)
     .execute()
-  for (const { id, power, activity, nextRestartAt } of rows) {
-    const isAtRest = power === 'offline' && activity === null && nextRestartAt === null
-    if (absence.present.has(id) || isAtRest) continue
+  for (const { id, ...state } of rows) {
+    if (absence.present.has(id) || isAtRest(state)) continue
     const row = await findServerRow(tx.q, id)
     if (row === undefined) continue
     const seen = absence.contested ? unseen(row) : gone(absence.leftOver.has(id))

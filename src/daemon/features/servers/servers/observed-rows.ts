@@ -39,16 +39,25 @@ const OPEN_ORDER = sql<number>`exists (
 
 /** Those of the servers with these ids (as JSON) that the node has. */
 export const observedRows = statement((q, { nodeId, ids }: { nodeId: string; ids: string }) =>
-  q
+  observed(q)
+    .where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`)
+    .where('server.nodeId', '=', nodeId),
+)
+
+/** All that the node has. */
+export const observedRowsOfNode = statement((q, { nodeId }: { nodeId: string }) =>
+  observed(q).where('server.nodeId', '=', nodeId),
+)
+
+function observed(q: Queries) {
+  return q
     .selectFrom('server')
     .select(STATE_COLUMNS)
     .select([
       'server.uuid', 'server.lastKnownPower', 'server.observedGeneration', 'server.observedAt', 'server.startedAt',
       'server.lastCrashAt', 'server.eula', OPEN_ORDER.as('hasOpenOrder'),
     ]) // biome-ignore format: columns
-    .where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`)
-    .where('server.nodeId', '=', nodeId),
-)
+}
 
 type Observed = Pick<
   ObservedRow,

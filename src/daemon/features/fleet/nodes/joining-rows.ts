@@ -1,0 +1,44 @@
+import { sql } from 'kysely'
+import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import { statement } from '../../../db/statement.ts'
+
+// What is read and written for each agent that comes in, of which hundreds come in the seconds after a start.
+
+/** What is known of a node when its agent says who it is. */
+export const nodeOnHello = statement((q, { nodeId }: { nodeId: string }) =>
+  q
+    .selectFrom('node')
+    .select([
+      'journalId', 'eventAck', 'agentVersion', 'os', 'arch', 'runtimes', 'addresses', 'sftp', 'publicAddress', 'defaultIp',
+      'machineId', 'machineBootId',
+    ]) // biome-ignore format: columns
+    .where('id', '=', nodeId),
+)
+
+/** The servers of a node, by which it shows whether its agent has forgotten something of them. */
+export const serversOnNode = statement((q, { nodeId }: { nodeId: string }) =>
+  q.selectFrom('server').select(['id', 'generation', 'observedGeneration', 'deletingAt']).where('nodeId', '=', nodeId),
+)
+
+/** The orders that a node's agent has accepted and not ended. */
+export const acceptedOrders = statement((q, { nodeId }: { nodeId: string }) =>
+  q.selectFrom('command').select(['id', 'serverId']).where('nodeId', '=', nodeId).where('state', '=', 'accepted'),
+)
+
+/** A node is connected; answers it where it was not. */
+export const writeOnline = statement((q, { nodeId, now }: { nodeId: string; now: IsoTime }) =>
+  q
+    .updateTable('node')
+    .set({ isOnline: 1, lastSeenAt: now })
+    .where('id', '=', nodeId)
+    .where('isOnline', '=', 0)
+    .returning('id'),
+)
+
+/** These keys (ids as JSON) were used. */
+export const writeKeysUsed = statement((q, { ids, now }: { ids: string; now: IsoTime }) =>
+  q
+    .updateTable('nodeKey')
+    .set({ lastUsedAt: now })
+    .where('id', 'in', sql<string>`(select value from json_each(${ids}))`),
+)

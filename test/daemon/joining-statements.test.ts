@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { recordStatements } from '../faulty-driver.ts'
+import { report } from './agent-peer.ts'
+import { FACTS, Stage, type StageNode } from './servers/stage.ts'
+
+const SERVERS = 20
+/** Beside the ends of the transaction in which it is online. */
+const MOST_STATEMENTS = 8
+
+let stage: Stage
+let node: StageNode
+let serverIds: string[]
+
+beforeAll(async () => {
+  stage = await Stage.open()
+  node = await stage.node()
+  const template = await stage.template()
+  const servers = await Promise.all(
+    Array.from({ length: SERVERS }, () => stage.serverIn(template, node, FACTS.running)),
+  )
+  serverIds = servers.map(({ id }) => id)
+})
+afterAll(() => stage.close())
+
+/** Connects as an agent that has the servers; answers what the daemon has run until it has taken their reports. */
+async function joins(pid: number): Promise<string[]> {
+  const recorded = recordStatements()
+  try {
+    const peer = await stage.peer(node, { servers: serverIds.map((id) => report(id, { pid, uptimeMs: 1000 })) })
+    await peer.until('the end of the handshake', () => peer.of('snapshot.ok')[0])
+    return [...recorded.texts]
+  } finally {
+    recorded.remove()
+  }
+}
+
+const writes = (statements: readonly string[]): string[] =>
+  statements.filter((sql) => /^\s*(insert|update|delete|with given)/.test(sql))
+
+test('an agent that comes in again as it was has nothing written of its node and servers, and takes few statements', async () => {
+  await joins(11)
+  const tries: string[][] = []
+  for (let i = 0; i < 3; i++) tries.push(await joins(11)) // loops of the daemon run statements too
+  const least = tries.sort((a, b) => a.length - b.length)[0] ?? []
+  expect(writes(least)).toEqual([])
+  expect(least.length).toBeLessThanOrEqual(MOST_STATEMENTS)
+  expect(least.filter((sql) => sql.includes('from "server"')).length).toBeGreaterThan(0)
+})
+
+test('one that comes in with other processes is believed', async () => {
+  const statements = await joins(12)
+  expect(writes(statements).filter((sql) => sql.startsWith('update "server"')).length).toBe(SERVERS)
+  expect(await stage.get(serverIds[0] ?? '')).toMatchObject({ status: 'running', pid: 12 })
+})
