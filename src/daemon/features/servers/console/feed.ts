@@ -5,9 +5,10 @@ import type { Log } from '../../../core/log.ts'
 import { agentCodeOf } from '../../../gateway/agent-errors.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 import type { FrameOf } from '../../../gateway/handlers.ts'
-import { consoleFrame } from './frames.ts'
+import { type Batch, batches, PAGE_BYTES } from './batches.ts'
+import { frameMaker } from './frames.ts'
 import type { Pace } from './pace.ts'
-import { type Batch, batches, PAGE_BYTES, type Page, Ring } from './ring.ts'
+import { type Page, Ring } from './ring.ts'
 
 /** The part of the gateway that consoles need. */
 export type ConsoleGateway = Pick<Gateway, 'request' | 'isOnline' | 'acknowledgeConsole' | 'can'>
@@ -39,6 +40,8 @@ const MOST_SHARE = 4
 const LONGEST_FLUSH_MS = 100
 /** Lines that a feed begins with, so that the usual first page needs no further request. */
 const TAIL = 200
+/** How long more lines wait for one viewer at least to have taken those before. */
+const HOLD_MS = 250
 const RETRY_MS = 1000
 const MOST_EPOCHS = 64
 /** The most that one request for a page asks for, so that slow viewers cost little. */
@@ -80,6 +83,7 @@ export class Feed {
   #newest = 0
   #flushTookMs = 0
   #acknowledging = false
+  #joined = (): void => {}
   /** How often the log was found shorter than what had been passed on (a machine that lost its power). */
   rewinds = 0
 
@@ -136,6 +140,7 @@ export class Feed {
   close(): void {
     if (this.closed) return // a second word would end the subscription of the feed that has followed this one
     this.#end.abort()
+    this.#joined()
     this.#changed()
     if (!this.online) return
     const { serverId } = this
@@ -190,6 +195,7 @@ export class Feed {
   /** From now on the viewer, who is at the head, is handed each batch. */
   join(viewer: LiveViewer): void {
     this.#live.add(viewer)
+    this.#joined()
   }
 
   part(viewer: LiveViewer): void {
@@ -312,9 +318,10 @@ export class Feed {
     const lines = this.#pending
     this.#pending = []
     const { serverId, epoch = '' } = this
-    for (const batch of batches(lines, (line) => consoleFrame(serverId, epoch, line))) {
-      this.ring.append(batch)
-      this.#deps.pace.spend(batch.lines.length, batch.bytes.length)
+    const { clock, pace } = this.#deps
+    for (const batch of batches(lines, frameMaker(serverId, epoch))) {
+      this.ring.append(batch, clock.monotonicMs())
+      pace.spend(batch.to - batch.from + 1, batch.bytes.length)
       this.head = batch.to
       this.last = Math.max(this.last, batch.to)
       for (const viewer of this.#live) if (!viewer.offer(batch)) this.#live.delete(viewer)
@@ -325,17 +332,29 @@ export class Feed {
 
   /**
    * Says to the agent how far lines have been passed on, and how often more of them are wanted. A game that says more than may be
-   * passed on waits in its log: what is not acknowledged keeps the agent from sending.
+   * passed on, or than any viewer takes, waits in its log: what is not acknowledged keeps the agent from sending.
    */
   async #acknowledge(): Promise<void> {
     const { clock, gateway, pace } = this.#deps
     if (this.#acknowledging) return
     this.#acknowledging = true
     while (pace.waitMs() > 0 && !this.closed) await clock.sleep(pace.waitMs(), this.#end.signal)
+    await this.#keptUp()
     this.#acknowledging = false
     const { serverId, epoch, nodeId } = this
     if (epoch === undefined || this.#state !== 'live' || this.head === 0) return
     gateway.acknowledgeConsole(nodeId, { serverId, epoch, seq: this.head, everyMs: Math.ceil(this.#everyMs()) })
+  }
+
+  /**
+   * Resolves when one viewer at least has all that was passed on. Where none has for a moment, more lines would only push those
+   * that they read next out of the ring.
+   */
+  async #keptUp(): Promise<void> {
+    if (this.#live.size > 0 || this.closed) return
+    const kept = new AbortController()
+    this.#joined = () => kept.abort()
+    await this.#deps.clock.sleep(HOLD_MS, kept.signal)
   }
 
   #changed(): void {

@@ -2,10 +2,11 @@ import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { FetchResult } from '../../../../shared/protocol/console.ts'
 import type { Log } from '../../../core/log.ts'
 import type { SseConnection } from '../../../http/sse.ts'
+import { type Batch, batches, PAGE_BYTES } from './batches.ts'
 import { FETCH_LINES, type Feed, type LiveViewer } from './feed.ts'
-import { consoleFrame, lineId, type Position, type Resume } from './frames.ts'
+import { frameMaker, lineId, type Position, type Resume } from './frames.ts'
 import type { Pace } from './pace.ts'
-import { type Batch, batches, PAGE_BYTES, type Page } from './ring.ts'
+import type { Page } from './ring.ts'
 
 /** Where a viewer begins: after a line that it has seen, or with the last ones. */
 export interface Start {
@@ -209,19 +210,21 @@ export class Viewer implements LiveViewer {
     this.#writeLines(result)
   }
 
-  /** Writes as many of the fetched lines as the viewer has room for; the rest is read again later. */
+  /** Writes as many of the fetched lines as the viewer has room for, and may be sent now; the rest is read again later. */
   #writeLines({ epoch, lines }: FetchResult): void {
-    const { feed, connection } = this.#deps
+    const { feed, connection, pace } = this.#deps
     const fresh = lines.filter(([seq]) => seq > this.#cursor)
-    for (const page of batches(fresh, (line) => consoleFrame(feed.serverId, epoch, line))) {
-      this.#write(page)
-      if (connection.unsentBytes > MOST_UNSENT - PAGE_BYTES) return
+    for (const batch of batches(fresh, frameMaker(feed.serverId, epoch))) {
+      this.#write({ ...batch, shared: batch })
+      if (connection.unsentBytes > MOST_UNSENT - PAGE_BYTES || pace.waitMs() > 0) return
     }
   }
 
   #write(page: Page): void {
+    const { connection } = this.#deps
     this.#spend(page)
-    this.#deps.connection.write(page.bytes)
+    if (page.shared === undefined) connection.write(page.bytes)
+    else connection.writeShared(page.shared)
     this.#moved(page.to)
   }
 
