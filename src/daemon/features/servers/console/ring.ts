@@ -118,7 +118,9 @@ function cut(batch: Batch, seq: number, maxBytes: number): Page {
   if (bytes.length - start <= maxBytes) return { bytes: bytes.subarray(start), to }
   let last = Math.max(from, seq + 1)
   let end = endOfFrame(bytes, start)
-  for (let next = endOfFrame(bytes, end); next - start <= maxBytes; next = endOfFrame(bytes, end)) {
+  while (last < to) {
+    const next = endOfFrame(bytes, end)
+    if (next - start > maxBytes) break
     end = next
     last += 1
   }
