@@ -26,18 +26,23 @@ export interface FeedDeps {
 
 /** Who gets each batch while they are at the newest line. */
 export interface LiveViewer {
-  /** Takes the batch, or says that it has no room for it; then it gets no more and reads for itself. */
-  offer(batch: Batch): boolean
+  /** Takes the batch, or says that it has no room for it; then it gets no more and reads for itself. `nowMs`: the monotonic clock. */
+  offer(batch: Batch, nowMs: number): boolean
   /** Something else has changed: read for yourself from where you are. */
   leave(): void
 }
 
 /** The time between two flushes is this and the root of the number of viewers: 9 ms for one, 15 for 50, 30 for 500. */
 const FLUSH_MS = 8
-/** Passing on takes at most a quarter of the time, however many viewers there are. */
-const MOST_SHARE = 4
+/** Passing on takes at most a sixth of the time, however many viewers there are. */
+const MOST_SHARE = 6
+/** How much the newest flush counts when it is said how long one takes: each may be held up by other work of the machine. */
+const NEWEST_COUNTS = 0.1
 /** Unless that would take longer: what waits makes the next flush longer in its turn. */
 const LONGEST_FLUSH_MS = 100
+/** The agent hears how far lines have been passed on after so many bytes of frames, an eighth of what may be under way, or after a while. */
+const ACK_BYTES = 64 * 1024
+const ACK_MS = 200
 /** Lines that a feed begins with, so that the usual first page needs no further request. */
 const TAIL = 200
 /** How long more lines wait for one viewer at least to have taken those before. */
@@ -83,6 +88,10 @@ export class Feed {
   #newest = 0
   #flushTookMs = 0
   #acknowledging = false
+  /** Passed on since the agent has heard of it, and what it has heard last of the time between two flushes. */
+  #unsaidBytes = 0
+  #saidEveryMs = 0
+  #sayingLater = false
   #joined = (): void => {}
   /** How often the log was found shorter than what had been passed on (a machine that lost its power). */
   rewinds = 0
@@ -162,7 +171,7 @@ export class Feed {
     }
     this.#newest = frame.last ?? this.#received
     if (this.#pending.length > 0) void this.#flushInTime()
-    else void this.#acknowledge()
+    else this.#acknowledgeInTime()
   }
 
   /** The log has lost lines before they were read; viewers find out at the log itself. */
@@ -302,9 +311,9 @@ export class Feed {
     this.#flushing = false
     const began = clock.monotonicMs()
     this.#flush()
-    this.#flushTookMs = clock.monotonicMs() - began
+    this.#flushTookMs += (clock.monotonicMs() - began - this.#flushTookMs) * NEWEST_COUNTS
     this.#nextFlushAt = began + this.#everyMs()
-    void this.#acknowledge()
+    this.#acknowledgeInTime()
   }
 
   /** The time from one flush to the next. */
@@ -319,15 +328,33 @@ export class Feed {
     this.#pending = []
     const { serverId, epoch = '' } = this
     const { clock, pace } = this.#deps
+    const nowMs = clock.monotonicMs()
     for (const batch of batches(lines, frameMaker(serverId, epoch))) {
-      this.ring.append(batch, clock.monotonicMs())
-      pace.spend(batch.to - batch.from + 1, batch.bytes.length)
+      this.ring.append(batch, nowMs)
+      pace.spend(batch.to - batch.from + 1, batch.bytes.length, nowMs)
+      this.#unsaidBytes += batch.bytes.length
       this.head = batch.to
       this.last = Math.max(this.last, batch.to)
-      for (const viewer of this.#live) if (!viewer.offer(batch)) this.#live.delete(viewer)
+      for (const viewer of this.#live) if (!viewer.offer(batch, nowMs)) this.#live.delete(viewer)
     }
     this.#deps.grown(this)
     this.#wakeWaiting()
+  }
+
+  /** A word for each flush would cost the agent as much as the lines do. */
+  #acknowledgeInTime(): void {
+    const said = this.#saidEveryMs
+    const everyMs = this.#everyMs()
+    if (this.#unsaidBytes >= ACK_BYTES || everyMs > said * 1.2 || everyMs < said * 0.8) void this.#acknowledge()
+    else void this.#acknowledgeLater()
+  }
+
+  async #acknowledgeLater(): Promise<void> {
+    if (this.#sayingLater) return
+    this.#sayingLater = true
+    await this.#deps.clock.sleep(ACK_MS, this.#end.signal)
+    this.#sayingLater = false
+    if (!this.closed) void this.#acknowledge()
   }
 
   /**
@@ -343,7 +370,9 @@ export class Feed {
     this.#acknowledging = false
     const { serverId, epoch, nodeId } = this
     if (epoch === undefined || this.#state !== 'live' || this.head === 0) return
-    gateway.acknowledgeConsole(nodeId, { serverId, epoch, seq: this.head, everyMs: Math.ceil(this.#everyMs()) })
+    this.#unsaidBytes = 0
+    this.#saidEveryMs = this.#everyMs()
+    gateway.acknowledgeConsole(nodeId, { serverId, epoch, seq: this.head, everyMs: Math.ceil(this.#saidEveryMs) })
   }
 
   /**

@@ -66,16 +66,16 @@ export class Viewer implements LiveViewer {
     }
   }
 
-  offer(batch: Batch): boolean {
+  offer(batch: Batch, nowMs: number): boolean {
     const { connection, pace } = this.#deps
-    const fits = connection.unsentBytes + batch.bytes.length <= MOST_UNSENT && pace.waitMs() === 0
+    const fits = connection.unsentBytes + batch.bytes.length <= MOST_UNSENT && pace.waitMs(nowMs) === 0
     if (batch.from !== this.#cursor + 1 || !fits) {
       this.#left()
       return false
     }
-    this.#spend(batch)
+    pace.spend(batch.to - this.#cursor, batch.bytes.length, nowMs)
     connection.writeShared(batch)
-    this.#moved(batch.to)
+    this.#moved(batch.to, nowMs)
     return true
   }
 
@@ -221,20 +221,17 @@ export class Viewer implements LiveViewer {
   }
 
   #write(page: Page): void {
-    const { connection } = this.#deps
-    this.#spend(page)
+    const { clock, connection, pace } = this.#deps
+    const nowMs = clock.monotonicMs()
+    pace.spend(page.to - this.#cursor, page.bytes.length, nowMs)
     if (page.shared === undefined) connection.write(page.bytes)
     else connection.writeShared(page.shared)
-    this.#moved(page.to)
-  }
-
-  #spend({ bytes, to }: Page): void {
-    this.#deps.pace.spend(to - this.#cursor, bytes.length)
+    this.#moved(page.to, nowMs)
   }
 
   /** Moves the cursor behind what was sent; says how many lines still wait where that goes on, and when none does any more. */
-  #moved(to: number): void {
-    const { feed, connection, clock } = this.#deps
+  #moved(to: number, nowMs: number): void {
+    const { feed, connection } = this.#deps
     this.#cursor = to
     const lines = feed.newest - to
     if (lines <= 0) {
@@ -243,10 +240,9 @@ export class Viewer implements LiveViewer {
       this.#saidMs = undefined
       return
     }
-    const now = clock.monotonicMs()
-    this.#behindMs ??= now
-    if (now - (this.#saidMs ?? this.#behindMs) < LAG_MS) return
-    this.#saidMs = now
+    this.#behindMs ??= nowMs
+    if (nowMs - (this.#saidMs ?? this.#behindMs) < LAG_MS) return
+    this.#saidMs = nowMs
     connection.comment(`lagging by ${lines} lines`)
   }
 
