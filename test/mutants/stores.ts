@@ -7,6 +7,7 @@ const LOST = 'test/agent/lost-journal.test.ts'
 const UPKEEP = 'test/daemon/upkeep.test.ts'
 const CONSOLE = 'test/daemon/console.test.ts'
 const PACE = 'test/daemon/console-pace.test.ts'
+const RING = 'test/daemon/console-ring.test.ts'
 const GATEWAY = 'test/daemon/gateway.test.ts'
 const POWER = 'test/agent/power.test.ts'
 const ORPHANS = 'test/daemon/servers/orphans.test.ts'
@@ -237,6 +238,38 @@ export const MUTANTS: readonly Mutant[] = [
     find: '      if (line[0] <= this.#received) continue\n      if (line[0] !== this.#received + 1) this.#skipTo(line[0] - 1)\n',
     replace: '',
     seenBy: [CONSOLE],
+  },
+  {
+    title: 'goes on although no viewer has taken what was passed on',
+    topic: 'streams',
+    file: 'src/daemon/features/servers/console/feed.ts',
+    find: '    await this.#keptUp()\n',
+    replace: '',
+    seenBy: [PACE],
+  },
+  {
+    title: 'lets go of what a flood has just said',
+    topic: 'streams',
+    file: 'src/daemon/features/servers/console/ring.ts',
+    find: 'return oldestMs > YOUNG_MS && (',
+    replace: 'return oldestMs >= 0 && (',
+    seenBy: [RING],
+  },
+  {
+    title: 'takes lines with numbers that are none',
+    topic: 'streams',
+    file: 'src/daemon/gateway/console-frame.ts',
+    find: 'Number.isSafeInteger(value) && value >= least',
+    replace: 'value >= least',
+    seenBy: ['test/protocol/console-frame.test.ts'],
+  },
+  {
+    title: 'reads on with lines that are not wanted yet',
+    topic: 'streams',
+    file: 'src/agent/console/log/reader.ts',
+    find: 'fresh !== undefined && record.seq === fresh.next',
+    replace: 'fresh !== undefined',
+    seenBy: [LOG],
   },
   {
     title: 'counts nothing of what a viewer is sent',

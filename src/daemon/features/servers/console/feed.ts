@@ -34,12 +34,12 @@ export interface LiveViewer {
 
 /** The time between two flushes is this and the root of the number of viewers: 9 ms for one, 15 for 50, 30 for 500. */
 const FLUSH_MS = 8
-/** Passing on takes at most a sixth of the time, however many viewers there are. */
-const MOST_SHARE = 6
-/** How much the newest flush counts when it is said how long one takes: each may be held up by other work of the machine. */
-const NEWEST_COUNTS = 0.1
+/** Passing on takes at most a fifth of a processor, however many viewers there are. */
+const MOST_SHARE = 5
+/** How much the newest flush counts in what one is said to cost. */
+const NEWEST_COUNTS = 0.2
 /** Unless that would take longer: what waits makes the next flush longer in its turn. */
-const LONGEST_FLUSH_MS = 100
+const LONGEST_FLUSH_MS = 80
 /** The agent hears how far lines have been passed on after so many bytes of frames, an eighth of what may be under way, or after a while. */
 const ACK_BYTES = 64 * 1024
 const ACK_MS = 200
@@ -86,7 +86,7 @@ export class Feed {
   last = 0
   /** The newest line that the agent has said that the log has; behind the head where lines come faster than they are passed on. */
   #newest = 0
-  #flushTookMs = 0
+  #flushCostMs = 0
   #acknowledging = false
   /** Passed on since the agent has heard of it, and what it has heard last of the time between two flushes. */
   #unsaidBytes = 0
@@ -310,15 +310,16 @@ export class Feed {
     if (waitMs > 0) await clock.sleep(waitMs, this.#end.signal)
     this.#flushing = false
     const began = clock.monotonicMs()
+    const usedMs = cpuMs()
     this.#flush()
-    this.#flushTookMs += (clock.monotonicMs() - began - this.#flushTookMs) * NEWEST_COUNTS
+    this.#flushCostMs += (cpuMs() - usedMs - this.#flushCostMs) * NEWEST_COUNTS
     this.#nextFlushAt = began + this.#everyMs()
     this.#acknowledgeInTime()
   }
 
   /** The time from one flush to the next. */
   #everyMs(): number {
-    const wanted = Math.max(FLUSH_MS + Math.sqrt(this.#live.size), this.#flushTookMs * MOST_SHARE)
+    const wanted = Math.max(FLUSH_MS + Math.sqrt(this.#live.size), this.#flushCostMs * MOST_SHARE)
     return Math.min(LONGEST_FLUSH_MS, wanted)
   }
 
@@ -397,4 +398,10 @@ export class Feed {
     this.#waiting = []
     for (const resolve of waiting) resolve()
   }
+}
+
+/** What this process has used of processors. A flush that other work of the machine holds up costs no more for that. */
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
 }
