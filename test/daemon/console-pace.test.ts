@@ -71,7 +71,7 @@ test('a feed waits a moment for one viewer at least to take what was passed on, 
   }
   await stage.peer.until('the viewer to be stuck', isFull)
   await stage.peer.until('the feed to wait for it', () => {
-    stage.peer.say(id, 1)
+    stage.peer.say(id, 100, (seq) => `${seq} ${wide}`)
     return clock.sleepers(HOLD) === 1
   })
   reader.resume()

@@ -45,7 +45,8 @@ const ACK_BYTES = 64 * 1024
 const ACK_MS = 200
 /** Lines that a feed begins with, so that the usual first page needs no further request. */
 const TAIL = 200
-/** How long more lines wait for one viewer at least to have taken those before. */
+/** So many bytes are passed on where no viewer takes them at once: the ring holds a multiple of it. Then more lines wait a moment. */
+const MOST_AHEAD = 4 * 1024 * 1024
 const HOLD_MS = 250
 const RETRY_MS = 1000
 const MOST_EPOCHS = 64
@@ -92,6 +93,8 @@ export class Feed {
   #unsaidBytes = 0
   #saidEveryMs = 0
   #sayingLater = false
+  /** Passed on since a viewer has had everything. */
+  #aheadBytes = 0
   #joined = (): void => {}
   /** How often the log was found shorter than what had been passed on (a machine that lost its power). */
   rewinds = 0
@@ -204,6 +207,7 @@ export class Feed {
   /** From now on the viewer, who is at the head, is handed each batch. */
   join(viewer: LiveViewer): void {
     this.#live.add(viewer)
+    this.#aheadBytes = 0
     this.#joined()
   }
 
@@ -334,6 +338,7 @@ export class Feed {
       this.ring.append(batch, nowMs)
       pace.spend(batch.to - batch.from + 1, batch.bytes.length, nowMs)
       this.#unsaidBytes += batch.bytes.length
+      this.#aheadBytes = this.#live.size > 0 ? 0 : this.#aheadBytes + batch.bytes.length
       this.head = batch.to
       this.last = Math.max(this.last, batch.to)
       for (const viewer of this.#live) if (!viewer.offer(batch, nowMs)) this.#live.delete(viewer)
@@ -377,11 +382,11 @@ export class Feed {
   }
 
   /**
-   * Resolves when one viewer at least has all that was passed on. Where none has for a moment, more lines would only push those
-   * that they read next out of the ring.
+   * Resolves when one viewer at least has about all that was passed on, or after a moment: more lines would only push those that
+   * viewers read next out of the ring.
    */
   async #keptUp(): Promise<void> {
-    if (this.#live.size > 0 || this.closed) return
+    if (this.#live.size > 0 || this.#aheadBytes < MOST_AHEAD || this.closed) return
     const kept = new AbortController()
     this.#joined = () => kept.abort()
     await this.#deps.clock.sleep(HOLD_MS, kept.signal)
