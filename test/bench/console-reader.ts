@@ -1,3 +1,5 @@
+import { ChunkedBody } from './chunked-body.ts'
+
 /** What came of a console since the measuring began. `delays[ms]` counts lines; the last entry is for all later ones. */
 export interface Seen {
   readonly lines: number
@@ -8,31 +10,27 @@ export interface Seen {
   readonly delays: readonly number[]
 }
 
-/** The lines of a piece of the stream: numbers, and how many lines bear which timestamp. */
-interface Page {
-  readonly first: number
-  readonly last: number
-  readonly lines: number
-  readonly lost: number
-  readonly disordered: number
-  readonly stamps: readonly (readonly [ms: number, lines: number])[]
-}
-
 const MOST_MS = 10_000
-const MOST_PAGES = 64
 const END = Buffer.from('\n\n')
+const NOTHING = Buffer.alloc(0)
 /** A frame of a line: its number in the id, its time in the data. */
-const LINE = /id: [0-9a-z]+-(\d+)\nevent: console\ndata: .*"timestamp":"([^"]+)"/
+const LINE = /^id: [0-9a-z]+-(\d+)\nevent: console\ndata: .*"timestamp":"([^"]+)"/
 
 /**
- * Reads a console stream as raw bytes and checks every line's number. Viewers of one console get the same bytes, so a piece
- * that another one has parsed already is recognised by comparing it: thousands of viewers fit into one process.
+ * Reads a console stream as raw bytes and knows the number of every line. Viewers of one console get the same frames: who gets
+ * a frame first reads it, and the others compare their bytes with it, so that thousands of viewers, and floods, fit into one
+ * process.
  */
 export class ConsoleReader {
   readonly #delays: Float64Array
-  readonly #pages: Map<number, { bytes: Buffer; page: Page }>
-  #rest: Buffer = Buffer.alloc(0)
+  readonly #known: KnownFrames
+  readonly #body = new ChunkedBody((frames) => this.#frames(frames))
+  /** The beginning of a frame that is not known. */
+  #rest: Buffer = NOTHING
+  /** How much of the known frame behind the last line has come. */
+  #begun = 0
   #last = 0
+  #nowMs = 0
   #lines = 0
   #lost = 0
   #disordered = 0
@@ -41,13 +39,9 @@ export class ConsoleReader {
     return new Float64Array(MOST_MS + 1)
   }
 
-  static sharedPages(): Map<number, { bytes: Buffer; page: Page }> {
-    return new Map()
-  }
-
-  constructor(delays: Float64Array, pages: Map<number, { bytes: Buffer; page: Page }>) {
+  constructor(delays: Float64Array, known: KnownFrames) {
     this.#delays = delays
-    this.#pages = pages
+    this.#known = known
   }
 
   get seen(): Omit<Seen, 'delays'> {
@@ -60,60 +54,140 @@ export class ConsoleReader {
     this.#disordered = 0
   }
 
-  /** Takes bytes that arrived at `nowMs`; whether there has ever been a line. */
-  take(chunk: Buffer, nowMs: number): boolean {
-    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
-    const end = bytes.lastIndexOf(END)
-    this.#rest = Buffer.from(bytes.subarray(end < 0 ? 0 : end + 2))
-    // What follows the last frame is mostly the end of an HTTP chunk, which holds nothing to keep.
-    if (this.#rest.equals(CHUNK_END)) this.#rest = NOTHING
-    if (end >= 0) this.#count(this.#parsed(bytes.subarray(0, end + 2)), nowMs)
+  /** Takes bytes that arrived at `nowMs`, which are only looked at during the call; whether there has ever been a line. */
+  take(bytes: Buffer, nowMs: number): boolean {
+    this.#nowMs = nowMs
+    this.#body.take(bytes)
     return this.#last > 0
   }
 
-  #count(page: Page, nowMs: number): void {
-    if (page.lines === 0) return
-    this.#lines += page.lines
-    this.#lost += page.lost
-    this.#disordered += page.disordered
-    if (this.#last > 0 && page.first > this.#last + 1) this.#lost += page.first - this.#last - 1
-    if (page.first <= this.#last) this.#disordered += 1
-    this.#last = page.last
-    for (const [stamp, lines] of page.stamps) {
-      const delay = Math.min(MOST_MS, Math.max(0, nowMs - stamp))
-      this.#delays[delay] = (this.#delays[delay] ?? 0) + lines
+  #frames(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length; ) {
+      const same = this.#rest.length > 0 ? 0 : this.#known.same(this.#last, this.#begun, bytes, at)
+      if (same > 0) this.#advance(this.#begun + same)
+      at += same > 0 ? same : this.#unknown(bytes, at)
     }
   }
 
-  #parsed(bytes: Buffer): Page {
-    const known = this.#pages.get(bytes.length)
-    if (known?.bytes.equals(bytes) === true) return known.page
-    const page = parse(bytes.toString('utf8'))
-    this.#pages.delete(bytes.length)
-    this.#pages.set(bytes.length, { bytes: Buffer.from(bytes), page })
-    const [oldest] = this.#pages.keys()
-    if (this.#pages.size > MOST_PAGES && oldest !== undefined) this.#pages.delete(oldest)
-    return page
+  /** So many bytes behind the last line are as they are known. */
+  #advance(bytes: number): void {
+    const known = this.#known
+    const to = known.endOf(this.#last) + bytes
+    let seq = this.#last
+    while (seq < known.last && known.endOf(seq + 1) <= to) this.#count(++seq, known.stampOf(seq))
+    this.#begun = to - known.endOf(seq)
+  }
+
+  /** Takes the next bytes, up to the end of a frame, for one that is not known; returns how many. */
+  #unknown(bytes: Buffer, at: number): number {
+    const begun = this.#begun > 0 ? this.#known.begun(this.#last, this.#begun) : this.#rest
+    this.#begun = 0
+    // The two bytes of an end may have come apart.
+    const isEnd = begun.at(-1) === 10 && bytes[at] === 10
+    const found = isEnd ? at : bytes.indexOf(END, at) + 1
+    const stop = found > 0 || isEnd ? found + 1 : bytes.length
+    const frame = Buffer.concat([begun, bytes.subarray(at, stop)])
+    this.#rest = stop === bytes.length && !frame.subarray(-2).equals(END) ? frame : NOTHING
+    if (this.#rest.length === 0) this.#read(frame)
+    return stop - at
+  }
+
+  #read(frame: Buffer): void {
+    const [, number, time] = LINE.exec(frame.toString('utf8')) ?? []
+    if (number === undefined || time === undefined) return // a remark, or another event
+    const [seq, stamp] = [Number(number), Date.parse(time)]
+    this.#known.add(seq, frame, stamp)
+    this.#count(seq, stamp)
+  }
+
+  #count(seq: number, stamp: number): void {
+    this.#lines += 1
+    if (this.#last > 0 && seq > this.#last + 1) this.#lost += seq - this.#last - 1
+    if (seq <= this.#last) this.#disordered += 1
+    this.#last = seq
+    const delay = Math.min(MOST_MS, Math.max(0, this.#nowMs - stamp))
+    this.#delays[delay] = (this.#delays[delay] ?? 0) + 1
   }
 }
 
-const NOTHING = Buffer.alloc(0)
-const CHUNK_END = Buffer.from('\r\n')
+/** Older frames are let go: a viewer that is further behind than half of this reads for itself. */
+const KEPT_BYTES = 128 * 1024 * 1024
+/** A power of two. */
+const KEPT_LINES = 2 ** 20
 
-function parse(text: string): Page {
-  const stamps = new Map<number, number>()
-  let [first, last, lines, lost, disordered] = [0, 0, 0, 0, 0]
-  for (const frame of text.split('\n\n')) {
-    const [, number, time] = LINE.exec(frame) ?? []
-    if (number === undefined || time === undefined) continue
-    const seq = Number(number)
-    const stamp = Date.parse(time)
-    if (lines === 0) first = seq
-    else if (seq <= last) disordered += 1
-    else lost += seq - last - 1
-    last = seq
-    lines += 1
-    stamps.set(stamp, (stamps.get(stamp) ?? 0) + 1)
+/** The newest frames of one console that anybody has got, one behind the other without a hole. */
+export class KnownFrames {
+  readonly #bytes = Buffer.allocUnsafe(KEPT_BYTES)
+  readonly #ends = new Float64Array(KEPT_LINES)
+  readonly #stamps = new Float64Array(KEPT_LINES)
+  /** The frames held are those of the lines behind this one. */
+  #before = 0
+  /** Where the first held byte would lie, if nothing had ever been let go. */
+  #start = 0
+  last = 0
+
+  /** Where the line's frame ends. */
+  endOf(seq: number): number {
+    return this.#ends[seq % KEPT_LINES] ?? 0
   }
-  return { first, last, lines, lost, disordered, stamps: [...stamps] }
+
+  stampOf(seq: number): number {
+    return this.#stamps[seq % KEPT_LINES] ?? 0
+  }
+
+  /** How many bytes from `at` on are those of the frames behind line `seq`, of which `begun` bytes are passed. */
+  same(seq: number, begun: number, bytes: Buffer, at: number): number {
+    if (seq < this.#before || seq >= this.last) return 0
+    const from = this.endOf(seq) + begun
+    const length = Math.min(bytes.length - at, this.endOf(this.last) - from)
+    if (this.#isSame(from, length, bytes, at)) return length
+    // Something stands between the lines: whole frames up to it.
+    let to = this.endOf(seq)
+    for (let next = seq + 1; next <= this.last; next++) {
+      const end = this.endOf(next)
+      if (end - from > length || !this.#isSame(from, end - from, bytes, at)) break
+      to = end
+    }
+    return Math.max(0, to - from)
+  }
+
+  /** The bytes of the frame behind line `seq` that are passed. */
+  begun(seq: number, begun: number): Buffer {
+    const from = this.endOf(seq) - this.#start
+    return Buffer.from(this.#bytes.subarray(from, from + begun))
+  }
+
+  /** Takes a frame behind the newest one; one that leaves out some begins anew. */
+  add(seq: number, frame: Buffer, stamp: number): void {
+    if (seq <= this.last) return
+    if (seq !== this.last + 1) this.#begin(seq - 1)
+    if (seq - this.#before >= KEPT_LINES) this.#before = seq - KEPT_LINES + 1
+    if (this.endOf(this.last) - this.#start + frame.length > KEPT_BYTES) this.#letGo()
+    const end = this.endOf(this.last)
+    frame.copy(this.#bytes, end - this.#start)
+    this.#ends[seq % KEPT_LINES] = end + frame.length
+    this.#stamps[seq % KEPT_LINES] = stamp
+    this.last = seq
+  }
+
+  #isSame(from: number, length: number, bytes: Buffer, at: number): boolean {
+    const start = from - this.#start
+    return this.#bytes.compare(bytes, at, at + length, start, start + length) === 0
+  }
+
+  #begin(before: number): void {
+    this.#before = before
+    this.last = before
+    this.#start = 0
+    this.#ends[before % KEPT_LINES] = 0
+  }
+
+  /** Lets go of the older half. */
+  #letGo(): void {
+    const end = this.endOf(this.last)
+    while (end - this.endOf(this.#before) > KEPT_BYTES / 2) this.#before += 1
+    const start = this.endOf(this.#before)
+    this.#bytes.copyWithin(0, start - this.#start, end - this.#start)
+    this.#start = start
+  }
 }

@@ -5,6 +5,8 @@ import { leapingClock } from './leaping-clock.ts'
 
 const MINUTE = 60_000
 const STALLED = 5 * MINUTE
+/** How long a feed waits for its viewers. */
+const HOLD = 250
 
 const clock = leapingClock()
 let stage: ConsoleStage
@@ -52,6 +54,31 @@ test('sends a viewer no more bytes in a second than the setting says', async () 
   expect(await timeUntil(reader, 500)).toBeGreaterThan(13_000)
   expect(reader.seqs).toEqual(range(1, 500))
   await stage.panel.configure('console.outputBytesPerSecond', 1_073_741_824)
+})
+
+test('a feed waits a moment for one viewer at least to take what was passed on, and then goes on', async () => {
+  const { id } = stage.game
+  stage.peer.log(id).append(1)
+  const reader = stage.watch()
+  await reader.until('the first line', ({ seqs }) => seqs.length === 1)
+  const isStuck = clock.sleepers(STALLED)
+  reader.pause()
+  const wide = 'x'.repeat(1900)
+  const isFull = (): boolean => clock.sleepers(STALLED) === isStuck + 1
+  for (let i = 0; i < 40 && !isFull(); i++) {
+    stage.peer.say(id, 400, (seq) => `${seq} ${wide}`)
+    await stage.logs({ lines: 1 })
+  }
+  await stage.peer.until('the viewer to be stuck', isFull)
+  await stage.peer.until('the feed to wait for it', () => {
+    stage.peer.say(id, 100, (seq) => `${seq} ${wide}`)
+    return clock.sleepers(HOLD) === 1
+  })
+  reader.resume()
+  const { last } = stage.peer.log(id)
+  await reader.until('all lines', ({ seqs }) => seqs.at(-1) === last)
+  expect(reader.seqs).toEqual(range(1, last))
+  await stage.peer.until('their acknowledgement', () => stage.peer.of('console.ack').some(({ seq }) => seq === last))
 })
 
 test('ends the stream of a viewer that takes nothing for five minutes, which resumes where it was', {

@@ -40,6 +40,28 @@ test('shows the last lines and then the live ones', async () => {
   })
 })
 
+test('a line is shown as it was said, whatever is in it, and so are lines that are held of a node that is away', async () => {
+  const said = [
+    '"quoted" \\ back',
+    'ä 漢字 🎮',
+    'a\tb \u2028 \u001b[31mred',
+    '\ud800 alone',
+    'data: {}',
+    '',
+    'x'.repeat(70_000),
+  ]
+  const reader = stage.watch('?lines=0')
+  await reader.until('the greeting', (r) => r.of('connected')[0])
+  stage.peer.say(stage.game.id, said.length, (seq) => said[seq - 1] ?? '')
+  await reader.until('the lines', ({ seqs }) => seqs.length === said.length)
+  const shown = said.map((text) => text.replace('\ud800', '\ufffd'))
+  expect(reader.of('console').map(({ data }) => String(data['line']).replace('\ud800', '\ufffd'))).toEqual(shown)
+  await stage.peer.leave()
+  await reader.until('the word that the node is away', (r) => r.of('error')[0])
+  const { logs } = await stage.logs({ lines: 100 })
+  expect(logs.map(({ data }) => data.replace('\ud800', '\ufffd'))).toEqual(shown)
+})
+
 test('a viewer who connects before the first line sees it', async () => {
   const reader = stage.watch()
   await reader.until('the greeting', (r) => r.of('connected')[0])

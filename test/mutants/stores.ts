@@ -7,6 +7,7 @@ const LOST = 'test/agent/lost-journal.test.ts'
 const UPKEEP = 'test/daemon/upkeep.test.ts'
 const CONSOLE = 'test/daemon/console.test.ts'
 const PACE = 'test/daemon/console-pace.test.ts'
+const RING = 'test/daemon/console-ring.test.ts'
 const GATEWAY = 'test/daemon/gateway.test.ts'
 const POWER = 'test/agent/power.test.ts'
 const ORPHANS = 'test/daemon/servers/orphans.test.ts'
@@ -239,10 +240,42 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: [CONSOLE],
   },
   {
+    title: 'goes on although no viewer has taken what was passed on',
+    topic: 'streams',
+    file: 'src/daemon/features/servers/console/feed.ts',
+    find: '    await this.#keptUp()\n',
+    replace: '',
+    seenBy: [PACE],
+  },
+  {
+    title: 'lets go of what a flood has just said',
+    topic: 'streams',
+    file: 'src/daemon/features/servers/console/ring.ts',
+    find: 'return oldestMs > YOUNG_MS && (',
+    replace: 'return oldestMs >= 0 && (',
+    seenBy: [RING],
+  },
+  {
+    title: 'takes lines with numbers that are none',
+    topic: 'streams',
+    file: 'src/daemon/gateway/console-frame.ts',
+    find: 'Number.isSafeInteger(value) && value >= least',
+    replace: 'value >= least',
+    seenBy: ['test/protocol/console-frame.test.ts'],
+  },
+  {
+    title: 'reads on with lines that are not wanted yet',
+    topic: 'streams',
+    file: 'src/agent/console/log/reader.ts',
+    find: 'fresh !== undefined && record.seq === fresh.next',
+    replace: 'fresh !== undefined',
+    seenBy: [LOG],
+  },
+  {
     title: 'counts nothing of what a viewer is sent',
     topic: 'streams',
     file: 'src/daemon/features/servers/console/viewer.ts',
-    find: 'pace.spend(to - this.#cursor, bytes.length)',
+    find: 'pace.spend(page.to - this.#cursor, page.bytes.length, nowMs)',
     replace: 'pace.spend(0, 0)',
     seenBy: [PACE],
   },
@@ -250,8 +283,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'hands live lines to viewers beyond their pace',
     topic: 'streams',
     file: 'src/daemon/features/servers/console/viewer.ts',
-    find: 'pace.waitMs() === 0',
-    replace: 'pace.waitMs() >= 0',
+    find: 'pace.waitMs(nowMs) === 0',
+    replace: 'pace.waitMs(nowMs) >= 0',
     seenBy: [PACE],
   },
   {

@@ -190,6 +190,7 @@ export async function fetchLines(log: ConsoleLog, request: Fetch): Promise<Fetch
 /** As many lines as one frame takes; escaping makes control characters six times as long. */
 function fitting(lines: readonly ConsoleLine[], keepNewest: boolean): ConsoleLine[] {
   let room = GATEWAY_LIMITS.maxFrameBytes - 16 * 1024
+  if (Buffer.byteLength(JSON.stringify(lines)) <= room) return [...lines]
   const kept: ConsoleLine[] = []
   for (const line of keepNewest ? lines.toReversed() : lines) {
     room -= Buffer.byteLength(JSON.stringify(line)) + 1

@@ -1,5 +1,6 @@
 import { isDeeperThan } from '../../shared/kernel/json-depth.ts'
 import { AgentEvent, AgentFrame } from '../../shared/protocol/frames.ts'
+import { asConsoleFrame } from './console-frame.ts'
 import { inRange } from './ranges.ts'
 
 const MOST_DEPTH = 16
@@ -22,6 +23,8 @@ export function readFrame(text: string): Incoming {
   } catch {
     return { kind: 'broken', problem: 'a frame is no JSON text' } // the parser's own words would quote the frame
   }
+  const lines = asConsoleFrame(value)
+  if (lines !== undefined) return { kind: 'frame', frame: lines }
   const parsed = AgentFrame.safeParse(value)
   if (parsed.success) return { kind: 'frame', frame: inRange(parsed.data) }
   const newer = fromNewerVersion(value)

@@ -33,13 +33,15 @@ export class SseConnection {
   readonly #closing = new AbortController()
   /** The stream is over: the client went away, or it was ended. */
   readonly closed: AbortSignal = this.#closing.signal
+  /** The same, for what is asked thousands of times a second. */
+  #isOver = false
 
   constructor(response: ServerResponse, clock: Clock, maxUnsentBytes: number | null) {
     this.#response = response
     this.#clock = clock
     this.#maxUnsent = maxUnsentBytes
-    response.on('close', () => this.#closing.abort())
-    response.on('error', () => this.#closing.abort())
+    response.on('close', () => this.#close())
+    response.on('error', () => this.#close())
     response.writeHead(200, {
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-store, must-revalidate',
@@ -82,7 +84,7 @@ export class SseConnection {
     const { socket, chunkedEncoding } = this.#response
     // HTTP/1.0 knows no chunks, and a response that waits for its turn has no socket yet.
     if (socket === null || !chunkedEncoding || this.#maxUnsent !== null) this.write(bytes)
-    else if (!this.closed.aborted) socket.write(chunk)
+    else if (!this.#isOver) socket.write(chunk)
   }
 
   /** Resolves when the client has taken what waited, or the stream is over. */
@@ -116,6 +118,11 @@ export class SseConnection {
 
   end(): void {
     if (!this.#response.writableEnded) this.#response.end()
+    this.#close()
+  }
+
+  #close(): void {
+    this.#isOver = true
     this.#closing.abort()
   }
 

@@ -182,6 +182,30 @@ describe('the log', () => {
     expect(many).toEqual(Array.from({ length: 5000 }, (_, i) => 7001 + i))
   })
 
+  it('gives each line once, by pages of any size, to who follows a writer and to who comes later', async () => {
+    const writer = open()
+    const [follower, other] = [new LogReader(dir), new LogReader(dir)]
+    const read: string[] = []
+    for (let round = 0; round < 400; round++) {
+      put(writer, ...Array.from({ length: round % 40 }, (_, i) => `${round}.${i} ${'x'.repeat((round * 7) % 90)}`))
+      // Whether it has looked before is all the same: the next page begins behind the last one.
+      if (round % 3 === 0) await follower.bounds()
+      const limit = { maxLines: 1 + (round % 50), maxBytes: 1 + ((round * 97) % 4000) }
+      const { lines, gap } = await follower.readAfter(read.length, limit)
+      expect(gap).toBeNull()
+      expect(lines.length).toBeLessThanOrEqual(limit.maxLines)
+      const bytes = lines.reduce((sum, [, , , text]) => sum + text.length, 0)
+      if (lines.length > 1) expect(bytes).toBeLessThanOrEqual(limit.maxBytes)
+      expect(lines.map(([seq]) => seq)).toEqual(lines.map((_, i) => read.length + i + 1))
+      read.push(...lines.map(([, , , text]) => text))
+    }
+    expect(readdirSync(dir).filter((name) => name.endsWith('.log')).length).toBeGreaterThan(1)
+    read.push(...(await follower.readAfter(read.length, ALL)).lines.map(([, , , text]) => text))
+    expect(read).toEqual((await other.readAfter(0, ALL)).lines.map(([, , , text]) => text))
+    expect(read).toHaveLength(writer.last)
+    writer.close()
+  })
+
   it('can be tailed while it is written and rotated', async () => {
     const writer = open(1)
     const tail = new ConsoleTail(dir)

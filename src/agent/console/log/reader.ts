@@ -56,7 +56,10 @@ export class LogReader {
         const result = await this.collect(known, { from: after + 1, to: known.last, gap: null, limit, oneEpoch: true })
         if (result.lines.length > 0 && result.gap === null) return result
       }
-      const log = await this.look()
+      // What has been written since the last look is read by the look itself.
+      const fresh = new Lines(after + 1, limit)
+      const log = await this.look(fresh)
+      if (fresh.lines.length > 0) return { ...boundsOf(log), lines: fresh.lines, gap: null }
       const from = Math.max(after + 1, log.first)
       const gap = after + 1 < log.first ? { from: after + 1, to: log.first - 1 } : null
       return this.collect(log, { from, to: log.last, gap, limit, oneEpoch: true })
@@ -98,48 +101,43 @@ export class LogReader {
   }
 
   private async collect(log: Log, want: Want): Promise<ReadResult> {
-    const lines: ConsoleLine[] = []
-    let { from, gap } = want
-    let bytes = 0
-    let full = false
+    const found = new Lines(want.from, want.limit)
+    const { lines } = found
+    let { gap } = want
     for (const [i, index] of log.segments.entries()) {
-      if (full || from > want.to) break
-      if (lastOf(log, i) < from) continue
+      if (found.full || found.next > want.to) break
+      if (lastOf(log, i) < found.next) continue
       await this.complete(index, i === log.segments.length - 1)
-      if (index.first > from) {
+      if (index.first > found.next) {
         // Lines are missing between two segments, by a damaged disk: reported, never passed over in silence.
         if (lines.length > 0) break
-        gap = { from: gap?.from ?? from, to: index.first - 1 }
-        from = index.first
+        gap = { from: gap?.from ?? found.next, to: index.first - 1 }
+        found.next = index.first
       }
       if (lines.length > 0 && want.oneEpoch && index.epoch !== this.epochOf(lines[0]?.[0] ?? 0)) break
-      await this.walk(index, from, (record, buffer) => {
-        const size = record.end - record.textStart
-        full = lines.length > 0 && (lines.length >= want.limit.maxLines || bytes + size > want.limit.maxBytes)
-        if (full || record.seq > want.to) return false
-        lines.push([record.seq, record.ms, record.stream, readText(buffer, record), record.flags])
-        bytes += size
-        from = record.seq + 1
-        return true
-      })
+      await this.walk(index, found.next, (record, buffer) => record.seq <= want.to && found.take(record, buffer))
     }
     return { ...boundsOf(log), lines, gap }
   }
 
-  /** Lists the segments and finds the newest line; only bytes that were not seen before are read. */
-  private async look(): Promise<Log> {
+  /**
+   * Lists the segments and finds the newest line; only bytes that were not seen before are read. `fresh` takes the lines that it
+   * wants among those, where the first of them is.
+   */
+  private async look(fresh?: Lines): Promise<Log> {
     for (let attempt = 0; ; attempt++) {
       try {
-        this.known = await this.lookOnce()
+        this.known = await this.lookOnce(fresh)
         return this.known
       } catch (error) {
         // A segment went away between listing and opening: the log was rotated, so look again.
         if (!isMissing(error) || attempt === 5) throw error
+        fresh?.clear()
       }
     }
   }
 
-  private async lookOnce(): Promise<Log> {
+  private async lookOnce(fresh: Lines | undefined): Promise<Log> {
     const found = segmentsAmong(await readdir(this.dir).catch(noFolder))
     const newest = found.at(-1)
     const oldest = found[0]
@@ -151,7 +149,7 @@ export class LogReader {
     this.indexes = new Map(found.map(({ name, first }) => [name, old.get(name) ?? new SegmentIndex(name, first)]))
     const segments = [...this.indexes.values()]
     const last = segments.at(-1) ?? new SegmentIndex(newest.name, newest.first)
-    await this.extend(last)
+    await this.extend(last, fresh)
     for (const index of segments) if (index.epoch === '') await this.readEpoch(index)
     const { epoch } = last
     return { epoch, first: oldest.first, last: last.first + last.lines - 1, segments, epochs: epochsOf(segments) }
@@ -168,7 +166,7 @@ export class LogReader {
     }
   }
 
-  private async extend(index: SegmentIndex): Promise<void> {
+  private async extend(index: SegmentIndex, fresh?: Lines): Promise<void> {
     const file = await open(join(this.dir, index.name))
     try {
       const head = Buffer.alloc(SEGMENT_HEAD_BYTES)
@@ -177,8 +175,9 @@ export class LogReader {
       // A log that was removed and begun again has files of the same names (and often inodes), but another epoch.
       if (index.epoch !== epoch) index.reset(epoch)
       const start = { seq: index.first + index.lines, offset: index.end }
-      await scan(file, start, (record, _buffer, offset) => {
+      await scan(file, start, (record, buffer, offset) => {
         index.add(record.seq, offset, offset + RECORD_HEAD_BYTES + record.end - record.textStart)
+        if (fresh !== undefined && record.seq === fresh.next) fresh.take(record, buffer)
         return true
       })
     } finally {
@@ -232,6 +231,42 @@ interface Want {
   readonly limit: ReadLimit
   /** Ends before a line of another epoch than the first one's. */
   readonly oneEpoch: boolean
+}
+
+/** Lines from a number on, as many as a limit allows. */
+class Lines {
+  readonly lines: ConsoleLine[] = []
+  /** The number of the line that is wanted next. */
+  next: number
+  full = false
+  private readonly first: number
+  private readonly limit: ReadLimit
+  private bytes = 0
+
+  constructor(first: number, limit: ReadLimit) {
+    this.next = first
+    this.first = first
+    this.limit = limit
+  }
+
+  clear(): void {
+    this.lines.length = 0
+    this.next = this.first
+    this.full = false
+    this.bytes = 0
+  }
+
+  /** Takes the record; false when there is no room for it. */
+  take(record: RecordView, buffer: Buffer): boolean {
+    const size = record.end - record.textStart
+    const { maxLines, maxBytes } = this.limit
+    this.full ||= this.lines.length > 0 && (this.lines.length >= maxLines || this.bytes + size > maxBytes)
+    if (this.full) return false
+    this.lines.push([record.seq, record.ms, record.stream, readText(buffer, record), record.flags])
+    this.bytes += size
+    this.next = record.seq + 1
+    return true
+  }
 }
 
 /** Gets each record with the buffer it lies in and its place in the file; `false` ends the walk. */

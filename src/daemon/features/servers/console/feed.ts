@@ -5,9 +5,10 @@ import type { Log } from '../../../core/log.ts'
 import { agentCodeOf } from '../../../gateway/agent-errors.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 import type { FrameOf } from '../../../gateway/handlers.ts'
-import { consoleFrame } from './frames.ts'
+import { type Batch, batches, PAGE_BYTES } from './batches.ts'
+import { frameMaker } from './frames.ts'
 import type { Pace } from './pace.ts'
-import { type Batch, batches, PAGE_BYTES, type Page, Ring } from './ring.ts'
+import { type Page, Ring } from './ring.ts'
 
 /** The part of the gateway that consoles need. */
 export type ConsoleGateway = Pick<Gateway, 'request' | 'isOnline' | 'acknowledgeConsole' | 'can'>
@@ -25,20 +26,28 @@ export interface FeedDeps {
 
 /** Who gets each batch while they are at the newest line. */
 export interface LiveViewer {
-  /** Takes the batch, or says that it has no room for it; then it gets no more and reads for itself. */
-  offer(batch: Batch): boolean
+  /** Takes the batch, or says that it has no room for it; then it gets no more and reads for itself. `nowMs`: the monotonic clock. */
+  offer(batch: Batch, nowMs: number): boolean
   /** Something else has changed: read for yourself from where you are. */
   leave(): void
 }
 
 /** The time between two flushes is this and the root of the number of viewers: 9 ms for one, 15 for 50, 30 for 500. */
 const FLUSH_MS = 8
-/** Passing on takes at most a quarter of the time, however many viewers there are. */
-const MOST_SHARE = 4
+/** Passing on takes at most a fifth of a processor, however many viewers there are. */
+const MOST_SHARE = 5
+/** How much the newest flush counts in what one is said to cost. */
+const NEWEST_COUNTS = 0.2
 /** Unless that would take longer: what waits makes the next flush longer in its turn. */
-const LONGEST_FLUSH_MS = 100
+const LONGEST_FLUSH_MS = 80
+/** The agent hears how far lines have been passed on after so many bytes of frames, an eighth of what may be under way, or after a while. */
+const ACK_BYTES = 64 * 1024
+const ACK_MS = 200
 /** Lines that a feed begins with, so that the usual first page needs no further request. */
 const TAIL = 200
+/** So many bytes are passed on where no viewer takes them at once: the ring holds a multiple of it. Then more lines wait a moment. */
+const MOST_AHEAD = 4 * 1024 * 1024
+const HOLD_MS = 250
 const RETRY_MS = 1000
 const MOST_EPOCHS = 64
 /** The most that one request for a page asks for, so that slow viewers cost little. */
@@ -78,8 +87,15 @@ export class Feed {
   last = 0
   /** The newest line that the agent has said that the log has; behind the head where lines come faster than they are passed on. */
   #newest = 0
-  #flushTookMs = 0
+  #flushCostMs = 0
   #acknowledging = false
+  /** Passed on since the agent has heard of it, and what it has heard last of the time between two flushes. */
+  #unsaidBytes = 0
+  #saidEveryMs = 0
+  #sayingLater = false
+  /** Passed on since a viewer has had everything. */
+  #aheadBytes = 0
+  #joined = (): void => {}
   /** How often the log was found shorter than what had been passed on (a machine that lost its power). */
   rewinds = 0
 
@@ -136,6 +152,7 @@ export class Feed {
   close(): void {
     if (this.closed) return // a second word would end the subscription of the feed that has followed this one
     this.#end.abort()
+    this.#joined()
     this.#changed()
     if (!this.online) return
     const { serverId } = this
@@ -157,7 +174,7 @@ export class Feed {
     }
     this.#newest = frame.last ?? this.#received
     if (this.#pending.length > 0) void this.#flushInTime()
-    else void this.#acknowledge()
+    else this.#acknowledgeInTime()
   }
 
   /** The log has lost lines before they were read; viewers find out at the log itself. */
@@ -190,6 +207,8 @@ export class Feed {
   /** From now on the viewer, who is at the head, is handed each batch. */
   join(viewer: LiveViewer): void {
     this.#live.add(viewer)
+    this.#aheadBytes = 0
+    this.#joined()
   }
 
   part(viewer: LiveViewer): void {
@@ -295,15 +314,16 @@ export class Feed {
     if (waitMs > 0) await clock.sleep(waitMs, this.#end.signal)
     this.#flushing = false
     const began = clock.monotonicMs()
+    const usedMs = cpuMs()
     this.#flush()
-    this.#flushTookMs = clock.monotonicMs() - began
+    this.#flushCostMs += (cpuMs() - usedMs - this.#flushCostMs) * NEWEST_COUNTS
     this.#nextFlushAt = began + this.#everyMs()
-    void this.#acknowledge()
+    this.#acknowledgeInTime()
   }
 
   /** The time from one flush to the next. */
   #everyMs(): number {
-    const wanted = Math.max(FLUSH_MS + Math.sqrt(this.#live.size), this.#flushTookMs * MOST_SHARE)
+    const wanted = Math.max(FLUSH_MS + Math.sqrt(this.#live.size), this.#flushCostMs * MOST_SHARE)
     return Math.min(LONGEST_FLUSH_MS, wanted)
   }
 
@@ -312,30 +332,64 @@ export class Feed {
     const lines = this.#pending
     this.#pending = []
     const { serverId, epoch = '' } = this
-    for (const batch of batches(lines, (line) => consoleFrame(serverId, epoch, line))) {
-      this.ring.append(batch)
-      this.#deps.pace.spend(batch.lines.length, batch.bytes.length)
+    const { clock, pace } = this.#deps
+    const nowMs = clock.monotonicMs()
+    for (const batch of batches(lines, frameMaker(serverId, epoch))) {
+      this.ring.append(batch, nowMs)
+      pace.spend(batch.to - batch.from + 1, batch.bytes.length, nowMs)
+      this.#unsaidBytes += batch.bytes.length
+      this.#aheadBytes = this.#live.size > 0 ? 0 : this.#aheadBytes + batch.bytes.length
       this.head = batch.to
       this.last = Math.max(this.last, batch.to)
-      for (const viewer of this.#live) if (!viewer.offer(batch)) this.#live.delete(viewer)
+      for (const viewer of this.#live) if (!viewer.offer(batch, nowMs)) this.#live.delete(viewer)
     }
     this.#deps.grown(this)
     this.#wakeWaiting()
   }
 
+  /** A word for each flush would cost the agent as much as the lines do. */
+  #acknowledgeInTime(): void {
+    const said = this.#saidEveryMs
+    const everyMs = this.#everyMs()
+    if (this.#unsaidBytes >= ACK_BYTES || everyMs > said * 1.2 || everyMs < said * 0.8) void this.#acknowledge()
+    else void this.#acknowledgeLater()
+  }
+
+  async #acknowledgeLater(): Promise<void> {
+    if (this.#sayingLater) return
+    this.#sayingLater = true
+    await this.#deps.clock.sleep(ACK_MS, this.#end.signal)
+    this.#sayingLater = false
+    if (!this.closed) void this.#acknowledge()
+  }
+
   /**
    * Says to the agent how far lines have been passed on, and how often more of them are wanted. A game that says more than may be
-   * passed on waits in its log: what is not acknowledged keeps the agent from sending.
+   * passed on, or than any viewer takes, waits in its log: what is not acknowledged keeps the agent from sending.
    */
   async #acknowledge(): Promise<void> {
     const { clock, gateway, pace } = this.#deps
     if (this.#acknowledging) return
     this.#acknowledging = true
     while (pace.waitMs() > 0 && !this.closed) await clock.sleep(pace.waitMs(), this.#end.signal)
+    await this.#keptUp()
     this.#acknowledging = false
     const { serverId, epoch, nodeId } = this
     if (epoch === undefined || this.#state !== 'live' || this.head === 0) return
-    gateway.acknowledgeConsole(nodeId, { serverId, epoch, seq: this.head, everyMs: Math.ceil(this.#everyMs()) })
+    this.#unsaidBytes = 0
+    this.#saidEveryMs = this.#everyMs()
+    gateway.acknowledgeConsole(nodeId, { serverId, epoch, seq: this.head, everyMs: Math.ceil(this.#saidEveryMs) })
+  }
+
+  /**
+   * Resolves when one viewer at least has about all that was passed on, or after a moment: more lines would only push those that
+   * viewers read next out of the ring.
+   */
+  async #keptUp(): Promise<void> {
+    if (this.#live.size > 0 || this.#aheadBytes < MOST_AHEAD || this.closed) return
+    const kept = new AbortController()
+    this.#joined = () => kept.abort()
+    await this.#deps.clock.sleep(HOLD_MS, kept.signal)
   }
 
   #changed(): void {
@@ -349,4 +403,10 @@ export class Feed {
     this.#waiting = []
     for (const resolve of waiting) resolve()
   }
+}
+
+/** What this process has used of processors. A flush that other work of the machine holds up costs no more for that. */
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
 }

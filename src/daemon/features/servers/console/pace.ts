@@ -24,14 +24,14 @@ export class Pace {
   }
 
   /** How long until more may be sent; 0 when it may be now. */
-  waitMs(): number {
-    return Math.max(0, this.#paidMs - this.#clock.monotonicMs())
+  waitMs(nowMs: number = this.#clock.monotonicMs()): number {
+    return Math.max(0, this.#paidMs - nowMs)
   }
 
   /** Counts what is being sent. */
-  spend(lines: number, bytes: number): void {
+  spend(lines: number, bytes: number, nowMs: number = this.#clock.monotonicMs()): void {
     const limits = this.#limits()
     const cost = SECOND * Math.max(lines / limits.lines, bytes / limits.bytes)
-    this.#paidMs = Math.max(this.#paidMs, this.#clock.monotonicMs() - SECOND) + cost
+    this.#paidMs = Math.max(this.#paidMs, nowMs - SECOND) + cost
   }
 }

@@ -1,58 +1,63 @@
 import type { ConsoleLine } from '../../../../shared/protocol/console.ts'
-import { type SharedFrames, sharedFrames } from '../../../http/sse.ts'
-
-/** Lines as one piece of bytes that every viewer shares. */
-export interface Batch extends SharedFrames {
-  readonly from: number
-  readonly to: number
-  /** Where in `bytes` each line ends. */
-  readonly ends: readonly number[]
-  /** The same lines as the agent sent them. */
-  readonly lines: readonly ConsoleLine[]
-}
+import type { SharedFrames } from '../../../http/sse.ts'
+import type { Batch } from './batches.ts'
+import { linesOfFrames } from './frames.ts'
 
 /** Bytes that a viewer can be sent, up to line `to`. */
 export interface Page {
   readonly bytes: Buffer
   readonly to: number
+  /** The same as a piece that other viewers are sent as well, where it is one. */
+  readonly shared?: SharedFrames
 }
 
-/** How much is sent to one viewer at a time. */
-export const PAGE_BYTES = 64 * 1024
 const MOST_LINES = 2000
 const MOST_BYTES = 1024 * 1024
+/** What is younger than this stays beyond that: in a flood, viewers who are held up for a moment find it here. */
+const YOUNG_MS = 1500
+const MOST_YOUNG_BYTES = 16 * 1024 * 1024
+const FRAME_END = Buffer.from('\n\n')
 
-/** The newest lines of one server, without a hole, at most 2,000 or 1 MiB of frames (and never less than the last batch). */
+/**
+ * The newest lines of one server, without a hole, as the bytes that viewers are sent: at most 2,000 or 1 MiB, and beyond that what
+ * is younger than 1.5 s, up to 16 MiB; never less than the last batch.
+ */
 export class Ring {
-  #batches: Batch[] = []
+  /** Those before `#first` are gone. */
+  #batches: (Batch & { readonly atMs: number })[] = []
+  #first = 0
   #lines = 0
   #bytes = 0
 
-  /** Bytes held, the lines' own text counted beside their frames. */
+  /** Bytes held. */
   get bytes(): number {
-    return this.#bytes * 2
+    return this.#bytes
   }
 
   /** The number of the first held line; `undefined`: the ring is empty. */
   get first(): number | undefined {
-    return this.#batches[0]?.from
+    return this.#batches[this.#first]?.from
   }
 
-  append(batch: Batch): void {
-    this.#batches.push(batch)
-    this.#lines += batch.lines.length
-    this.#bytes += batch.bytes.length
-    let drop = 0
-    while (drop < this.#batches.length - 1 && (this.#lines > MOST_LINES || this.#bytes > MOST_BYTES)) {
-      const oldest = this.#batches[drop++]
-      this.#lines -= oldest?.lines.length ?? 0
-      this.#bytes -= oldest?.bytes.length ?? 0
+  append(batch: Batch, nowMs: number): void {
+    this.#batches.push({ ...batch, atMs: nowMs })
+    this.#lines += linesOf(batch)
+    this.#bytes += batch.chunk.length
+    while (this.#first < this.#batches.length - 1) {
+      const oldest = this.#batches[this.#first]
+      if (oldest === undefined || !this.#isTooMuch(nowMs - oldest.atMs)) break
+      this.#lines -= linesOf(oldest)
+      this.#bytes -= oldest.chunk.length
+      this.#first += 1
     }
-    if (drop > 0) this.#batches.splice(0, drop)
+    if (this.#first * 2 < this.#batches.length) return
+    this.#batches.splice(0, this.#first)
+    this.#first = 0
   }
 
   clear(): void {
     this.#batches = []
+    this.#first = 0
     this.#lines = 0
     this.#bytes = 0
   }
@@ -62,27 +67,33 @@ export class Ring {
     const index = this.#find(seq + 1)
     const batch = index === undefined ? undefined : this.#batches[index]
     if (index === undefined || batch === undefined) return undefined
-    const pieces = [cut(batch, seq, maxBytes)]
-    let size = pieces[0]?.bytes.length ?? 0
-    for (let i = index + 1; pieces.at(-1)?.to === this.#batches[i - 1]?.to; i++) {
+    const begun = cut(batch, seq, maxBytes)
+    if (begun.to !== batch.to) return begun
+    const pieces = [begun.bytes]
+    let { to } = begun
+    let size = begun.bytes.length
+    for (let i = index + 1; i < this.#batches.length; i++) {
       const next = this.#batches[i]
-      if (next === undefined || size + next.bytes.length > maxBytes) break
-      pieces.push({ bytes: next.bytes, to: next.to })
-      size += next.bytes.length
+      size += next?.bytes.length ?? 0
+      if (next === undefined || size > maxBytes) break
+      pieces.push(next.bytes)
+      to = next.to
     }
-    const last = pieces.at(-1)
-    const [only] = pieces
-    if (only === undefined || last === undefined) return undefined
-    return { bytes: pieces.length === 1 ? only.bytes : Buffer.concat(pieces.map((piece) => piece.bytes)), to: last.to }
+    return pieces.length === 1 ? begun : { bytes: Buffer.concat(pieces), to }
   }
 
   /** All held lines, oldest first. */
   lines(): ConsoleLine[] {
-    return this.#batches.flatMap((batch) => batch.lines)
+    return this.#batches.slice(this.#first).flatMap(({ bytes }) => linesOfFrames(bytes))
+  }
+
+  #isTooMuch(oldestMs: number): boolean {
+    if (this.#bytes > MOST_YOUNG_BYTES) return true
+    return oldestMs > YOUNG_MS && (this.#lines > MOST_LINES || this.#bytes > MOST_BYTES)
   }
 
   #find(seq: number): number | undefined {
-    let low = 0
+    let low = this.#first
     let high = this.#batches.length
     while (low < high) {
       const middle = (low + high) >> 1
@@ -94,42 +105,29 @@ export class Ring {
   }
 }
 
-/** Makes batches of at most {@link PAGE_BYTES} (or one line) of lines that follow each other; `frameOf` gives a line's bytes. */
-export function* batches(lines: readonly ConsoleLine[], frameOf: (line: ConsoleLine) => string): Generator<Batch> {
-  let part: ConsoleLine[] = []
-  let frames: string[] = []
-  let size = 0
-  for (const line of lines) {
-    const frame = frameOf(line)
-    const bytes = Buffer.byteLength(frame)
-    if (part.length > 0 && size + bytes > PAGE_BYTES) {
-      yield batchOf(part, frames)
-      part = []
-      frames = []
-      size = 0
-    }
-    part.push(line)
-    frames.push(frame)
-    size += bytes
-  }
-  if (part.length > 0) yield batchOf(part, frames)
+function linesOf({ from, to }: Batch): number {
+  return to - from + 1
 }
 
-function batchOf(lines: readonly ConsoleLine[], frames: readonly string[]): Batch {
-  const ends: number[] = []
-  let end = 0
-  for (const frame of frames) {
-    end += Buffer.byteLength(frame)
-    ends.push(end)
-  }
-  return { from: lines[0]?.[0] ?? 0, to: lines.at(-1)?.[0] ?? 0, ...sharedFrames(frames.join('')), ends, lines }
-}
-
+/** What of the batch follows line `seq`, whole lines up to `maxBytes`. */
 function cut(batch: Batch, seq: number, maxBytes: number): Page {
-  const skipped = Math.max(0, seq + 1 - batch.from)
-  const start = skipped === 0 ? 0 : (batch.ends[skipped - 1] ?? 0)
-  if (batch.bytes.length - start <= maxBytes) return { bytes: batch.bytes.subarray(start), to: batch.to }
-  let count = skipped + 1
-  while ((batch.ends[count] ?? Number.POSITIVE_INFINITY) - start <= maxBytes) count++
-  return { bytes: batch.bytes.subarray(start, batch.ends[count - 1]), to: batch.from + count - 1 }
+  const { bytes, from, to } = batch
+  if (seq < from && bytes.length <= maxBytes) return { bytes, to, shared: batch }
+  let start = 0
+  for (let line = from; line <= seq; line++) start = endOfFrame(bytes, start)
+  if (bytes.length - start <= maxBytes) return { bytes: bytes.subarray(start), to }
+  let last = Math.max(from, seq + 1)
+  let end = endOfFrame(bytes, start)
+  while (last < to) {
+    const next = endOfFrame(bytes, end)
+    if (next - start > maxBytes) break
+    end = next
+    last += 1
+  }
+  return { bytes: bytes.subarray(start, end), to: last }
+}
+
+/** Where the frame ends that begins there: JSON has no line end within it. */
+function endOfFrame(bytes: Buffer, start: number): number {
+  return bytes.indexOf(FRAME_END, start) + FRAME_END.length
 }

@@ -2,10 +2,11 @@ import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { FetchResult } from '../../../../shared/protocol/console.ts'
 import type { Log } from '../../../core/log.ts'
 import type { SseConnection } from '../../../http/sse.ts'
+import { type Batch, batches, PAGE_BYTES } from './batches.ts'
 import { FETCH_LINES, type Feed, type LiveViewer } from './feed.ts'
-import { consoleFrame, lineId, type Position, type Resume } from './frames.ts'
+import { frameMaker, lineId, type Position, type Resume } from './frames.ts'
 import type { Pace } from './pace.ts'
-import { type Batch, batches, PAGE_BYTES, type Page } from './ring.ts'
+import type { Page } from './ring.ts'
 
 /** Where a viewer begins: after a line that it has seen, or with the last ones. */
 export interface Start {
@@ -65,16 +66,16 @@ export class Viewer implements LiveViewer {
     }
   }
 
-  offer(batch: Batch): boolean {
+  offer(batch: Batch, nowMs: number): boolean {
     const { connection, pace } = this.#deps
-    const fits = connection.unsentBytes + batch.bytes.length <= MOST_UNSENT && pace.waitMs() === 0
+    const fits = connection.unsentBytes + batch.bytes.length <= MOST_UNSENT && pace.waitMs(nowMs) === 0
     if (batch.from !== this.#cursor + 1 || !fits) {
       this.#left()
       return false
     }
-    this.#spend(batch)
+    pace.spend(batch.to - this.#cursor, batch.bytes.length, nowMs)
     connection.writeShared(batch)
-    this.#moved(batch.to)
+    this.#moved(batch.to, nowMs)
     return true
   }
 
@@ -209,29 +210,28 @@ export class Viewer implements LiveViewer {
     this.#writeLines(result)
   }
 
-  /** Writes as many of the fetched lines as the viewer has room for; the rest is read again later. */
+  /** Writes as many of the fetched lines as the viewer has room for, and may be sent now; the rest is read again later. */
   #writeLines({ epoch, lines }: FetchResult): void {
-    const { feed, connection } = this.#deps
+    const { feed, connection, pace } = this.#deps
     const fresh = lines.filter(([seq]) => seq > this.#cursor)
-    for (const page of batches(fresh, (line) => consoleFrame(feed.serverId, epoch, line))) {
-      this.#write(page)
-      if (connection.unsentBytes > MOST_UNSENT - PAGE_BYTES) return
+    for (const batch of batches(fresh, frameMaker(feed.serverId, epoch))) {
+      this.#write({ ...batch, shared: batch })
+      if (connection.unsentBytes > MOST_UNSENT - PAGE_BYTES || pace.waitMs() > 0) return
     }
   }
 
   #write(page: Page): void {
-    this.#spend(page)
-    this.#deps.connection.write(page.bytes)
-    this.#moved(page.to)
-  }
-
-  #spend({ bytes, to }: Page): void {
-    this.#deps.pace.spend(to - this.#cursor, bytes.length)
+    const { clock, connection, pace } = this.#deps
+    const nowMs = clock.monotonicMs()
+    pace.spend(page.to - this.#cursor, page.bytes.length, nowMs)
+    if (page.shared === undefined) connection.write(page.bytes)
+    else connection.writeShared(page.shared)
+    this.#moved(page.to, nowMs)
   }
 
   /** Moves the cursor behind what was sent; says how many lines still wait where that goes on, and when none does any more. */
-  #moved(to: number): void {
-    const { feed, connection, clock } = this.#deps
+  #moved(to: number, nowMs: number): void {
+    const { feed, connection } = this.#deps
     this.#cursor = to
     const lines = feed.newest - to
     if (lines <= 0) {
@@ -240,10 +240,9 @@ export class Viewer implements LiveViewer {
       this.#saidMs = undefined
       return
     }
-    const now = clock.monotonicMs()
-    this.#behindMs ??= now
-    if (now - (this.#saidMs ?? this.#behindMs) < LAG_MS) return
-    this.#saidMs = now
+    this.#behindMs ??= nowMs
+    if (nowMs - (this.#saidMs ?? this.#behindMs) < LAG_MS) return
+    this.#saidMs = nowMs
     connection.comment(`lagging by ${lines} lines`)
   }
 
