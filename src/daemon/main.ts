@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Clock, isoTime, systemClock } from '../shared/kernel/time.ts'
+import { collectAll, keepHeapSmall } from '../shared/platform/collect.ts'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
 import { ExposedPath } from '../shared/platform/private-folder.ts'
 import { type App, createApp } from './app.ts'
@@ -122,6 +123,15 @@ interface Foreground {
   readonly stopped: Promise<void>
 }
 
+/** How long a start lasts, with all that goes on behind the first answer. */
+const START_MS = 5000
+
+/** Leaves memory to the games of the machine, from the start of this process on; what the start has left is given back behind it. */
+export function spareMemory(): void {
+  keepHeapSmall()
+  setTimeout(collectAll, START_MS).unref()
+}
+
 /** Starts a daemon, does `work`, and stops it; says why a start fails as a person would want to read it. */
 async function runForeground(
   flags: ConfigFlags,
@@ -140,6 +150,7 @@ async function runForeground(
   let daemon: Daemon
   const stopped = stopSignal(log)
   const bugs = watchBugs(log)
+  spareMemory()
   try {
     daemon = await startDaemon(config, { log })
   } catch (error) {

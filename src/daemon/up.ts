@@ -10,7 +10,7 @@ import { print, printError } from './core/notices.ts'
 import { watchBugs } from './core/watch-bugs.ts'
 import { runningServers, startEmbeddedAgent } from './embedded-agent.ts'
 import { loadStarters, starterFolder } from './features/catalog/templates/starter.ts'
-import { type Daemon, EXIT_HOST, startDaemon, startFailure, stopSignal } from './main.ts'
+import { type Daemon, EXIT_HOST, spareMemory, startDaemon, startFailure, stopSignal } from './main.ts'
 import { agentDataDir } from './running.ts'
 import { findHolder, inDataFolder, makeDataFolder } from './start/data-folder.ts'
 import { credentialKey, ensureLocal, freePort, keptToken, LOCAL } from './start/first-run.ts'
@@ -72,6 +72,7 @@ async function runIn(dataDir: string, options: UpOptions): Promise<number> {
   const log = await openLog({ level: config.logLevel, format: config.logFormat })
   const stopped = stopSignal(log)
   const bugs = watchBugs(log)
+  spareMemory()
   const daemon = await startDaemon(config, { log })
   bugs.recordIn(daemon.app.core.systemErrors)
   try {

@@ -13,7 +13,7 @@ type Collect = (options?: { readonly type: 'minor' }) => void
 let waiting = 0
 let passed = 0
 let collect: Collect | undefined
-let holders = 0
+let isSmall = false
 
 /**
  * Counts bytes outside of the collector's heap that nobody needs any more, and has them collected when they are many: V8 itself waits until
@@ -42,23 +42,18 @@ export function collectPassed(bytes: number): void {
 const GROWS_PERCENT = 20
 
 /**
- * Keeps the heap small for as long as work goes on that makes much garbage for hours: V8 by itself lets it become twice as large as it has to be, and the
- * room of the young ones 16 MiB twice. It costs a collection beside the work every few seconds, and one at once, by which V8 sees
- * from where the heap grows. Answers what ends it.
+ * Keeps the heap of this process small from now on: V8 by itself lets it become twice as large as it has to be, and the room of the young
+ * ones 16 MiB twice. It costs a collection beside the work every few seconds while much is done.
  */
-export function keepHeapSmall(): () => void {
-  if (holders++ === 0) {
-    setFlagsFromString(`--heap-growing-percent=${GROWS_PERCENT}`)
-    run()
-  }
-  let isOver = false
-  return () => {
-    if (isOver) return
-    isOver = true
-    if (--holders > 0) return
-    setFlagsFromString('--heap-growing-percent=0') // as V8 thinks right
-    growYoung(true)
-  }
+export function keepHeapSmall(): void {
+  isSmall = true
+  setFlagsFromString(`--heap-growing-percent=${GROWS_PERCENT}`)
+  growYoung(false)
+}
+
+/** Collects all garbage now, such as that of a start, and lets V8 see from where the heap grows; it takes some ten milliseconds. */
+export function collectAll(): void {
+  run()
 }
 
 /**
@@ -69,7 +64,7 @@ function run(...options: Parameters<Collect>): void {
   collect ??= collector()
   growYoung(false)
   collect(...options)
-  growYoung(holders === 0)
+  growYoung(!isSmall)
 }
 
 function growYoung(may: boolean): void {

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { keepHeapSmall } from '../../../../shared/platform/collect.ts'
 import type { MigrationDeps } from './deps.ts'
 import type { MigrationRow } from './rows.ts'
 import type { Source } from './source/source.ts'
@@ -7,7 +6,6 @@ import { openAccess } from './source-keys.ts'
 
 interface OpenSource {
   /** Thousands of answers are read while it is open. */
-  readonly relax: () => void
   readonly keys: string
   readonly source: Promise<Source>
   /** How much of being throttled was reported. */
@@ -33,13 +31,9 @@ export class OpenSources {
     if (open?.keys === keys) return open.source
     if (open !== undefined) await this.end(job.id)
     const source = this.#deps.openSource(openAccess(this.#deps.vault, job), this.#closing.signal)
-    const relax = keepHeapSmall()
-    this.#open.set(job.id, { keys, source, relax, saidMs: 0 })
+    this.#open.set(job.id, { keys, source, saidMs: 0 })
     // Whoever awaits it gets the reason.
-    source.catch(() => {
-      relax()
-      this.#open.delete(job.id)
-    })
+    source.catch(() => this.#open.delete(job.id))
     return source
   }
 
@@ -57,7 +51,6 @@ export class OpenSources {
   async end(jobId: string): Promise<void> {
     const open = this.#open.get(jobId)
     this.#open.delete(jobId)
-    open?.relax()
     const source = await open?.source.catch(() => undefined) // one that did not open needs no closing
     await source?.close()
   }
