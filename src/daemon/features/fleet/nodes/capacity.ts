@@ -38,7 +38,11 @@ export async function ensureCapacity(
   required: Resources,
   exceptServerId?: string,
 ): Promise<void> {
-  const given = await givenBeside(tx, node.id, exceptServerId)
+  refuseBeyond(node, await givenBeside(tx, node.id, exceptServerId), required)
+}
+
+/** Refuses with INSUFFICIENT_RESOURCES when a node whose other servers have been `given` so much cannot give what is required. */
+export function refuseBeyond(node: NodeLimits, given: Resources, required: Resources): void {
   const maximum = effectiveMaximum(node)
   const available = {
     memoryMb: maximum.memoryMb === null ? null : Math.max(0, maximum.memoryMb - given.memoryMb),

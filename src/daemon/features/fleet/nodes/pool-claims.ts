@@ -1,8 +1,9 @@
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
+import { compiled } from '../../../core/cached.ts'
 import { type Tx, uniqueViolation } from '../../../db/db.ts'
-import { statement } from '../../../db/statement.ts'
+import { keptRows } from '../../../db/kept-results.ts'
 import { canonicalIp, isUnspecified } from './addresses.ts'
 import { type AllocationClaim, type ClaimedAllocation, claimAllocation } from './allocation-claims.ts'
 import { oneOfItsAddresses } from './own-addresses.ts'
@@ -32,7 +33,7 @@ export async function claimPlace(tx: Tx, claim: PlaceClaim): Promise<ClaimedAllo
   const { wanted } = claim
   if (!('network' in wanted)) {
     const allocation = await claimAllocation(tx, { ...claim, wanted: await placed(tx, claim, wanted) })
-    const spaces = await poolsOf(tx.q, { nodeId: claim.nodeId })
+    const spaces = await keptRows(tx.q, poolsOf(claim.nodeId))
     const pool = spaces.find((one) => placeIn(one, allocation.ip) !== undefined)
     if (pool !== undefined) await take(tx, { ...claim, pool, ip: allocation.ip })
     return allocation
@@ -51,13 +52,11 @@ export async function claimPlace(tx: Tx, claim: PlaceClaim): Promise<ClaimedAllo
   return claimAllocation(tx, { ...claim, wanted: { ip, port: portAt(wanted.port, ip) } })
 }
 
-const poolsOf = statement((q, { nodeId }: { nodeId: string }) =>
-  q.selectFrom('ipPool').selectAll().where('nodeId', '=', nodeId),
-)
+const poolsOf = compiled((q, nodeId: string) => q.selectFrom('ipPool').selectAll().where('nodeId', '=', nodeId))
 
 /** The network whose pool gives this address out; `undefined`: it is the node's own. */
 export async function networkOf(tx: Tx, nodeId: string, ip: string): Promise<string | undefined> {
-  const pools = await poolsOf(tx.q, { nodeId })
+  const pools = await keptRows(tx.q, poolsOf(nodeId))
   return pools.find((pool) => placeIn(pool, ip) !== undefined)?.networkName
 }
 

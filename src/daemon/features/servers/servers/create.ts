@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { z } from 'zod'
 import { NewServer } from '../../../../shared/api/servers.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
@@ -7,14 +8,17 @@ import { RuntimeReport } from '../../../../shared/protocol/node.ts'
 import type { RuntimeName } from '../../../../shared/protocol/server-spec.ts'
 import { checkEnvironment } from '../../../../shared/templates/variable-rules.ts'
 import type { Done, WorkOver } from '../../../access/operation.ts'
+import { compiled } from '../../../core/cached.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
+import { keptRows } from '../../../db/kept-results.ts'
 import { statement } from '../../../db/statement.ts'
-import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
+import { refuseBeyond } from '../../fleet/nodes/capacity.ts'
 import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
+import { roundedCores } from '../../fleet/nodes/rows.ts'
 import { refuseFixedVariables, refuseStartupLine, refuseStartupName } from './edit.ts'
 import { chosenImage } from './images.ts'
-import { ensureNameFree } from './names.ts'
+import { nameTaken } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
 import { claimPorts, type PrimaryRequest, requestsOf } from './ports.ts'
 import { insertServerRow } from './rows.ts'
@@ -36,7 +40,7 @@ export async function insertServer(
   const { tx, deps, holder } = work
   const owner = await ownerOf(work, body)
   const template = await templateOf(tx, body.templateId)
-  const [node] = await nodeById(tx.q, { id: body.nodeId })
+  const [node] = await nodeForNew(tx.q, { id: body.nodeId, ownerId: owner, name: body.name })
   if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
   if (node.maintenance === 1) {
     throw new PanelError('NODE_IN_MAINTENANCE', `The node ${node.name} is in maintenance and takes no new servers now`)
@@ -64,8 +68,9 @@ export async function insertServer(
   if (problems.length > 0 && moved === undefined) {
     throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
   }
-  await ensureNameFree(tx, { ownerId: owner, name: body.name })
-  await ensureCapacity(tx, node, { memoryMb: body.allocatedMemoryMb, cpuCores: body.allocatedCpuCores })
+  if (node.namesake !== null) throw nameTaken(body.name, node.namesake)
+  const others = { memoryMb: node.givenMemoryMb ?? 0, cpuCores: roundedCores(node.givenCpuCores ?? 0) }
+  refuseBeyond(node, others, { memoryMb: body.allocatedMemoryMb, cpuCores: body.allocatedCpuCores })
   const runtime = chooseRuntime(body.runtime, template.runtimes, parseJson(RuntimeReport.array(), node.runtimes))
   const id = newId('srv', deps.clock)
   const { clock, portLooks: looks } = deps
@@ -167,20 +172,35 @@ async function ownerOf({ tx, userId, holder }: WorkOver<OrderDeps>, body: Body):
       meta: { missing: ['admin.write'] },
     })
   }
-  const [user] = await userById(tx.q, { id: wanted })
+  const [user] = await keptRows(tx.q, userById(wanted))
   if (user === undefined) throw new PanelError('USER_NOT_FOUND', 'There is no such user')
   return user.id
 }
 
 async function templateOf(tx: Tx, id: string) {
-  const [row] = await templateById(tx.q, { id })
+  const [row] = await keptRows(tx.q, templateById(id))
   if (row === undefined) throw new PanelError('TEMPLATE_NOT_FOUND', 'There is no such template')
   return definitionOf(row)
 }
 
-const nodeById = statement((q, { id }: { id: string }) => q.selectFrom('node').selectAll().where('id', '=', id))
-const userById = statement((q, { id }: { id: string }) => q.selectFrom('user').select('id').where('id', '=', id))
-const templateById = statement((q, { id }: { id: string }) =>
+/** The node of a new server, with what its other servers have been given, and the server of this owner that has the name. */
+const nodeForNew = statement((q, { id, ownerId, name }: { id: string; ownerId: string; name: string }) =>
+  q
+    .selectFrom('node')
+    .selectAll()
+    .select([
+      sql<number | null>`(select sum(memory_mb) from server where server.node_id = node.id)`.as('givenMemoryMb'),
+      sql<number | null>`(select sum(cpu_cores) from server where server.node_id = node.id)`.as('givenCpuCores'),
+      // By the collation of the index, which finds few, and then exactly.
+      sql<string | null>`(
+        select id from server
+        where owner_id = ${ownerId} and name collate nocase = ${name} and name = ${name} and deleting_at is null limit 1
+      )`.as('namesake'),
+    ])
+    .where('id', '=', id),
+)
+const userById = compiled((q, id: string) => q.selectFrom('user').select('id').where('id', '=', id))
+const templateById = compiled((q, id: string) =>
   q.selectFrom('template').select('definition as templateDefinition').where('id', '=', id),
 )
 

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Tx } from '../../../db/db.ts'
 import { statement } from '../../../db/statement.ts'
@@ -14,12 +15,15 @@ interface Naming {
  * each may have a `survival`. Writes come one after the other, so that of two at the same time one gets it. Servers that share
  * a name from earlier times, or since one changed hands, keep it.
  */
-export async function ensureNameFree(tx: Tx, { ownerId, name, advice = 'choose another name' }: Naming): Promise<void> {
+export async function ensureNameFree(tx: Tx, { ownerId, name, advice }: Naming): Promise<void> {
   const [taken] = await serverNamed(tx.q, { ownerId, name })
-  if (taken === undefined) return
-  throw new PanelError('SERVER_NAME_TAKEN', `The owner has a server called ${name} already; ${advice}`, {
-    meta: { serverId: taken.id },
-  })
+  if (taken !== undefined) throw nameTaken(name, taken.id, advice)
+}
+
+/** The refusal of a name that this server has. */
+export function nameTaken(name: string, serverId: string, advice = 'choose another name'): PanelError {
+  const message = `The owner has a server called ${name} already; ${advice}`
+  return new PanelError('SERVER_NAME_TAKEN', message, { meta: { serverId } })
 }
 
 const serverNamed = statement((q, { ownerId, name }: { ownerId: string; name: string }) =>
@@ -27,6 +31,7 @@ const serverNamed = statement((q, { ownerId, name }: { ownerId: string; name: st
     .selectFrom('server')
     .select('id')
     .where('ownerId', '=', ownerId)
+    .where(sql`server.name collate nocase`, '=', name) // as the index has it, which finds few
     .where('name', '=', name)
     .where('deletingAt', 'is', null)
     .limit(1),

@@ -35,7 +35,9 @@ export function portRoutes(deps: servers.ServerDeps): Route[] {
  */
 async function lookAtPorts({ db, portLooks, isOnline }: servers.ServerDeps, { body }: Input<typeof createServer>) {
   const { nodeId, templateId } = body
-  if (!isOnline(nodeId)) return
+  const isChosen = body.allocationId == null && body.networkMode === undefined && body.primaryPort == null
+  // The addresses of a network are none of the machine's.
+  if (!isChosen || !isOnline(nodeId)) return
   const node = await db.read.selectFrom('node').selectAll().where('id', '=', nodeId).executeTakeFirst()
   const row = await db.read
     .selectFrom('template')
@@ -45,8 +47,7 @@ async function lookAtPorts({ db, portLooks, isOnline }: servers.ServerDeps, { bo
   if (node === undefined || row === undefined) return
   const template = definitionOf(row)
   const request = primaryRequest(body, node)
-  // The addresses of a network are none of the machine's.
-  if ('allocationId' in request || 'network' in request || request.port !== undefined) return
+  if ('allocationId' in request || 'network' in request) return
   const runtime = body.runtime ?? template.runtimes[0] ?? 'process'
   const holds = await readPortHolds(db.read, nodeId)
   await portLooks.look(nodeId, likelyAddresses(holds, { ip: request.ip, node, template, runtime }))
