@@ -34,8 +34,9 @@ async function joins(pid: number): Promise<string[]> {
   }
 }
 
+/** Without what follows the handshake, and may be seen before it is left off. */
 const writes = (statements: readonly string[]): string[] =>
-  statements.filter((sql) => /^\s*(insert|update|delete|with given)/.test(sql))
+  statements.filter((sql) => /^\s*(insert|update|delete|with given)/.test(sql) && !sql.includes('"is_online" = ?'))
 
 test('an agent that comes in again as it was has nothing written of its node and servers, and takes few statements', async () => {
   await joins(11)
