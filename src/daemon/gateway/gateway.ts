@@ -19,12 +19,16 @@ import { createGatewayMetrics } from './gateway-metrics.ts'
 import type { FrameOf, GatewayHandlers } from './handlers.ts'
 import type { RequestOptions } from './pending.ts'
 import { offline, Session } from './session.ts'
+import { Turns } from './turns.ts'
 import { refuse, UpgradeGuard, type VerifyNode } from './upgrade-guard.ts'
 
 /** Receives an error, or a sentence about one. */
 export type OnError = (error: unknown, about: { readonly level: 'warn' | 'error'; readonly nodeId?: string }) => void
 
 /** The key may have been copied to another machine, or the network has cut the older connection without a word. */
+/** Handshakes that are worked on at the same time. */
+const HANDSHAKES = 4
+
 const TWO_CONNECTIONS =
   'A node has connected while it was connected: the newer connection stays. When it goes on, two agents have one node key'
 const OTHER_MACHINE =
@@ -122,6 +126,7 @@ class Sessions implements Gateway {
   /** The session of each node, and its end with all that follows from it. */
   readonly #current = new Map<string, Entry>()
   /** The newest connection of each node that has not said yet which machine it comes from: the present one stays so long. */
+  readonly #turns = new Turns(HANDSHAKES)
   readonly #newcomers = new Map<string, Entry>()
   /** Nodes that were reported online. */
   readonly #announced = new Set<string>()
@@ -264,6 +269,7 @@ class Sessions implements Gateway {
       onError: (error) => onError?.(error, { level: 'error', nodeId }),
       claim: (hello) => this.#claim(entry, hello),
       ready: () => this.#announce(nodeId),
+      turns: this.#turns,
     })
     const entry: Entry = { session, finished: Promise.resolve(), before: Promise.resolve() }
     this.#newcomers.get(nodeId)?.session.close(GATEWAY_CLOSE.replaced, REPLACED)

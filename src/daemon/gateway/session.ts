@@ -31,6 +31,7 @@ import { Inbox } from './inbox.ts'
 import { watchLiveness } from './liveness.ts'
 import { PendingRequests, type RequestOptions } from './pending.ts'
 import { SnapshotParts } from './snapshot-parts.ts'
+import type { Turns } from './turns.ts'
 import { readFrame } from './wire.ts'
 
 /** An agent that takes nothing while this much waits for it is given up. */
@@ -53,6 +54,8 @@ export interface SessionDeps {
   claim(hello: FrameOf<'hello'>): Promise<boolean>
   /** The handshake is over; resolves when that is written down. */
   ready(): Promise<void>
+  /** The turns of handshakes, over all nodes. */
+  readonly turns: Turns
 }
 
 const PONG_MS = 2000
@@ -74,6 +77,9 @@ export class Session {
   #inbox: Inbox | undefined
   #hello: FrameOf<'hello'> | undefined
   #phase: Phase = 'hello'
+  /** Messages of the handshake that wait for their turn, and the last of them. */
+  #early = 0
+  #earlier: Promise<void> = Promise.resolve()
   #step: Promise<void> = Promise.resolve()
   #paused = false
   /** When the last byte came, by the wall clock. */
@@ -234,7 +240,7 @@ export class Session {
 
   async #awaitHello(): Promise<void> {
     await this.#deps.clock.sleep(GATEWAY_LIMITS.helloMs, this.#closed.signal)
-    if (this.#phase !== 'hello' || this.#hello !== undefined || this.#closed.signal.aborted) return
+    if (this.#phase !== 'hello' || this.#hello !== undefined || this.#early > 0 || this.#closed.signal.aborted) return
     this.#protocolError('no hello within 5 s')
   }
 
@@ -247,6 +253,23 @@ export class Session {
       this.close(TOO_MANY_FRAMES, { error: 'RATE_LIMITED', message })
       return
     }
+    if (this.#phase === 'ready' && this.#early === 0) this.#read(data, isBinary)
+    else this.#readInTurn(data, isBinary)
+  }
+
+  /** A snapshot takes milliseconds to read; nothing more is taken from the socket meanwhile. */
+  #readInTurn(data: RawData, isBinary: boolean): void {
+    this.#early += 1
+    this.#pause()
+    this.#earlier = this.#earlier.then(async () => {
+      await this.#deps.turns.run(() => this.#read(data, isBinary)).catch((error: unknown) => this.#fail(error))
+      this.#early -= 1
+      if (this.#early === 0) this.#resume()
+    })
+  }
+
+  #read(data: RawData, isBinary: boolean): void {
+    if (this.#closed.signal.aborted) return
     if (isBinary) {
       this.#protocolError('a binary frame')
       return
@@ -326,9 +349,12 @@ export class Session {
     }
     this.#phase = 'snapshot'
     this.#next(async () => {
-      const answer = await this.#deps.handlers.onSnapshot(this.nodeId, snapshot)
       const { servers: reports, asOf = this.#hello?.lastEvent ?? 0 } = snapshot
-      await this.#inbox?.addReports({ reports, asOf, contested: this.contested }, snapshot.asOf !== undefined)
+      const answer = await this.#deps.turns.run(async () => {
+        const taken = await this.#deps.handlers.onSnapshot(this.nodeId, snapshot)
+        await this.#inbox?.addReports({ reports, asOf, contested: this.contested }, snapshot.asOf !== undefined)
+        return taken
+      })
       if (this.#closed.signal.aborted) return
       this.#phase = 'ready'
       this.send({ type: 'snapshot.ok', ...answer })
