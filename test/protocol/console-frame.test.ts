@@ -21,6 +21,8 @@ const VALUES = [
   '[]',
   '{}',
   '{"length":5}',
+  '"a\\nb"',
+  '"a\\u0085b"',
   JSON.stringify('x'.repeat(200)),
   JSON.stringify('x'.repeat(201)),
   JSON.stringify(Array.from({ length: 5000 }, () => LINE)),
@@ -39,6 +41,13 @@ test('lines are taken and refused as the schema of frames says, whatever stands 
   }
   expect(taken.yes).toBeGreaterThan(30)
   expect(taken.no).toBeGreaterThan(100)
+})
+
+test('an id that would begin another line of a stream is refused', () => {
+  for (const epoch of ['x\nevent: connected', 'x\r\n\r\n', '\0']) {
+    expect(readFrame(JSON.stringify({ ...FRAME, epoch })).kind).toBe('broken')
+    expect(readFrame(JSON.stringify({ ...FRAME, type: 'console.gap', from: 1, to: 2, epoch })).kind).toBe('broken')
+  }
 })
 
 /** The frame with each value in each place, with each part left out, and with parts that nobody knows. */

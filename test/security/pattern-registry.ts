@@ -937,6 +937,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: [
       String.raw`/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?)/g`,
       String.raw`/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu`,
+      String.raw`/^\P{Cc}{0,200}$/u`,
     ],
   },
   'src/shared/api/access.ts': { sees: 'client', patterns: ['/^[A-Za-z0-9_-]{1,64}$/', 'z.iso.datetime()'] },

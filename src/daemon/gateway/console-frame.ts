@@ -1,9 +1,9 @@
+import { AGENT_ID } from '../../shared/kernel/agent-text.ts'
 import type { ConsoleLine } from '../../shared/protocol/console.ts'
 import { LineStream } from '../../shared/protocol/console.ts'
 import type { AgentFrame } from '../../shared/protocol/frames.ts'
 
 const MOST_LINES = 5000
-const MOST_ID = 200
 const STREAMS: ReadonlySet<unknown> = new Set(LineStream.options)
 
 /**
@@ -28,7 +28,7 @@ function isLine(line: unknown): line is ConsoleLine {
 }
 
 function isId(value: unknown): value is string {
-  return typeof value === 'string' && value.length <= MOST_ID
+  return typeof value === 'string' && AGENT_ID.test(value)
 }
 
 function isWhole(value: unknown, least: number): value is number {

@@ -31,8 +31,11 @@ export function agentLines(text: string, most: number): string {
     .slice(0, most)
 }
 
-/** An id in a frame; longer ones are none of ours. */
-export const AgentId = z.string().max(200)
+/** What may be an id in a frame: longer ones, and such with line ends, are none of ours, and would make more of the lines that they are put into. */
+export const AGENT_ID = /^\P{Cc}{0,200}$/u
+
+/** An id in a frame. */
+export const AgentId = z.string().regex(AGENT_ID)
 
 /** Why a server is as it is, in a sentence. */
 export const MOST_REASON = 500
