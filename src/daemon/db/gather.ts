@@ -1,3 +1,4 @@
+import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Db, Tx } from './db.ts'
 
 /** What has become of one of several that were carried out together. */
@@ -9,7 +10,7 @@ const MOST = 64
 /**
  * Carries out together, in one transaction, what is waiting when that begins: for many small changes of the same kind, whose statements
  * then do the work of all of them. `work` answers for each in the order of `items`; what is refused must have written nothing. When `work`
- * fails, nothing of them is stored. Each caller waits for the commit. A call inside of {@link Db.withFirst} is carried out alone.
+ * fails, nothing of them is stored, and each is tried by itself. Each caller waits for the commit. A call inside of {@link Db.withFirst} is carried out alone.
  */
 export function gather<I, O>(
   db: Pick<Db, 'write' | 'isScoped'>,
@@ -17,6 +18,11 @@ export function gather<I, O>(
 ): (item: I) => Promise<O> {
   const waiting: { readonly item: I; settle(settled: Settled<O>): void }[] = []
   let isAsked = false
+  const carryOutAlone = (item: I): Promise<O> =>
+    db.write(async (tx) => {
+      const [settled] = await work(tx, [item])
+      return resultOf(settled)
+    })
   const carryOut = async (): Promise<void> => {
     let taken: typeof waiting = []
     try {
@@ -35,6 +41,15 @@ export function gather<I, O>(
       if (taken.length === 0) {
         isAsked = false
         taken = waiting.splice(0)
+      } else if (taken.length > 1 && !(error instanceof PanelError)) {
+        // Nothing of them is stored: one that cannot be carried out does not stand in the way of the others.
+        for (const { item, settle } of taken) {
+          carryOutAlone(item).then(
+            (value) => settle({ value }),
+            (reason: unknown) => settle({ error: reason }),
+          )
+        }
+        return
       }
       for (const one of taken) one.settle({ error })
     }
@@ -43,11 +58,6 @@ export function gather<I, O>(
     isAsked = true
     void carryOut()
   }
-  const carryOutAlone = (item: I): Promise<O> =>
-    db.write(async (tx) => {
-      const [settled] = await work(tx, [item])
-      return resultOf(settled)
-    })
   return (item) => {
     if (db.isScoped()) return carryOutAlone(item)
     return new Promise((resolve, reject) => {

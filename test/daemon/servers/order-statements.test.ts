@@ -77,6 +77,23 @@ test('accepts one of two orders to one server that come together, and refuses th
   expect(await stage.admin.call(verifyAuditLogs, { query: {} })).toMatchObject({ intact: true, problem: null })
 })
 
+test('accepts orders beside one that cannot be carried out, of a server whose template is damaged', async () => {
+  const damaged = await stage.serverIn(await stage.template(), node, FACTS.stopped)
+  const good = await stopped(5)
+  await stage.db.write(({ q }) =>
+    q.updateTable('template').set({ definition: '{' }).where('id', '=', damaged.templateId).execute(),
+  )
+  const codes = await Promise.all(
+    [...good.slice(0, 2), damaged, ...good.slice(2)].map((server) =>
+      start(server).then(
+        () => 'accepted',
+        ({ code }: { code: string }) => code,
+      ),
+    ),
+  )
+  expect(codes).toEqual(['accepted', 'accepted', 'INTERNAL_ERROR', 'accepted', 'accepted', 'accepted'])
+})
+
 test('writes nothing of a server for a report that says what is known, and shows what it has said', async () => {
   const server = await stage.serverIn(template, node, FACTS.stopped)
   const { commandId, generation } = await start(server)
