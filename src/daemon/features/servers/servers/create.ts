@@ -18,7 +18,7 @@ import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
 import { roundedCores } from '../../fleet/nodes/rows.ts'
 import { refuseFixedVariables, refuseStartupLine, refuseStartupName } from './edit.ts'
 import { chosenImage } from './images.ts'
-import { nameTaken } from './names.ts'
+import { isNamed, nameTaken } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
 import { claimPorts, type PrimaryRequest, requestsOf } from './ports.ts'
 import { insertServerRow } from './rows.ts'
@@ -191,10 +191,8 @@ const nodeForNew = statement((q, { id, ownerId, name }: { id: string; ownerId: s
     .select([
       sql<number | null>`(select sum(memory_mb) from server where server.node_id = node.id)`.as('givenMemoryMb'),
       sql<number | null>`(select sum(cpu_cores) from server where server.node_id = node.id)`.as('givenCpuCores'),
-      // By the collation of the index, which finds few, and then exactly.
       sql<string | null>`(
-        select id from server
-        where owner_id = ${ownerId} and name collate nocase = ${name} and name = ${name} and deleting_at is null limit 1
+        select id from server where owner_id = ${ownerId} and ${isNamed(name)} and deleting_at is null limit 1
       )`.as('namesake'),
     ])
     .where('id', '=', id),

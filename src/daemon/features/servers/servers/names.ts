@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Tx } from '../../../db/db.ts'
 import { statement } from '../../../db/statement.ts'
@@ -31,8 +31,12 @@ const serverNamed = statement((q, { ownerId, name }: { ownerId: string; name: st
     .selectFrom('server')
     .select('id')
     .where('ownerId', '=', ownerId)
-    .where(sql`server.name collate nocase`, '=', name) // as the index has it, which finds few
-    .where('name', '=', name)
+    .where(isNamed(name))
     .where('deletingAt', 'is', null)
     .limit(1),
 )
+
+/** Whether a server has exactly this name, which is looked up by the collation of the index first: that finds few. */
+export function isNamed(name: string): RawBuilder<SqlBool> {
+  return sql<SqlBool>`server.name collate nocase = ${name} and server.name = ${name}`
+}

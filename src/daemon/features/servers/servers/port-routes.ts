@@ -5,7 +5,6 @@ import { transact } from '../../../access/operation.ts'
 import { operate } from '../../../http/operate.ts'
 import { type Route, route } from '../../../http/route.ts'
 import { readPortHolds } from '../../fleet/nodes/port-holds.ts'
-import { primaryRequest } from './create.ts'
 import * as servers from './operations.ts'
 import * as operations from './port-operations.ts'
 import { likelyAddresses } from './ports.ts'
@@ -46,9 +45,10 @@ async function lookAtPorts({ db, portLooks, isOnline }: servers.ServerDeps, { bo
     .executeTakeFirst()
   if (node === undefined || row === undefined) return
   const template = definitionOf(row)
-  const request = primaryRequest(body, node)
-  if ('allocationId' in request || 'network' in request) return
   const runtime = body.runtime ?? template.runtimes[0] ?? 'process'
   const holds = await readPortHolds(db.read, nodeId)
-  await portLooks.look(nodeId, likelyAddresses(holds, { ip: request.ip, node, template, runtime }))
+  await portLooks.look(
+    nodeId,
+    likelyAddresses(holds, { ip: body.primaryIp ?? node.defaultIp, node, template, runtime }),
+  )
 }

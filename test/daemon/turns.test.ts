@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest'
+import { Turns } from '../../src/daemon/gateway/turns.ts'
+
+test('a few of many run at a time, in their order, and one that fails gives its place to the next', async () => {
+  const turns = new Turns(2)
+  const begun: number[] = []
+  let running = 0
+  let most = 0
+  const results = await Promise.allSettled(
+    [0, 1, 2, 3, 4, 5].map((nth) =>
+      turns.run(async () => {
+        begun.push(nth)
+        running += 1
+        most = Math.max(most, running)
+        await Promise.resolve()
+        running -= 1
+        if (nth === 1) throw new Error('failed')
+        return nth
+      }),
+    ),
+  )
+  expect(begun).toEqual([0, 1, 2, 3, 4, 5])
+  expect(most).toBeLessThanOrEqual(2)
+  expect(results.map((result) => (result.status === 'fulfilled' ? result.value : 'failed'))).toEqual([
+    0,
+    'failed',
+    2,
+    3,
+    4,
+    5,
+  ])
+})
+
+test('whatever else waits for its turn of the process has it between two of them', async () => {
+  const turns = new Turns(1)
+  const order: string[] = []
+  const all = Promise.all(['first', 'second'].map((name) => turns.run(() => order.push(name))))
+  setImmediate(() => {
+    order.push('another')
+    setImmediate(() => order.push('a third'))
+  })
+  await all
+  expect(order.slice(0, 3)).toEqual(['first', 'another', 'second'])
+})
