@@ -1,7 +1,7 @@
 import { createHash, createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
+import { type ClientRequest, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -69,6 +69,7 @@ export async function startS3(bucket = 'backups'): Promise<S3Service> {
     configureBuckets: [{ name: bucket }],
   })
   const { port } = await store.run()
+  const asking = new Set<ClientRequest>()
   const service: S3Service = {
     endpoint: '',
     bucket,
@@ -80,6 +81,8 @@ export async function startS3(bucket = 'backups'): Promise<S3Service> {
     close: async () => {
       proxy.closeAllConnections()
       proxy.close()
+      // The store waits for the end of each request, and whoever made one may have gone in the middle of it.
+      for (const asked of asking) asked.destroy()
       await store.close()
       await rm(directory, { recursive: true, force: true })
     },
@@ -87,7 +90,7 @@ export async function startS3(bucket = 'backups'): Promise<S3Service> {
   const proxy = createServer((incoming, answer) => {
     const seen = { method: incoming.method ?? '', url: incoming.url ?? '', headers: incoming.headers }
     service.seen.push(seen)
-    pass(port, { incoming, answer, fault: service.fault(seen), service }).catch(() => answer.destroy())
+    pass(port, { incoming, answer, fault: service.fault(seen), service, asking }).catch(() => answer.destroy())
   })
   proxy.listen(0, '127.0.0.1')
   await once(proxy, 'listening')
@@ -99,9 +102,11 @@ interface Passing {
   readonly answer: ServerResponse
   readonly fault: Fault | undefined
   readonly service: S3Service
+  /** What the store is being asked at the moment. */
+  readonly asking: Set<ClientRequest>
 }
 
-async function pass(port: number, { incoming, answer, fault, service }: Passing): Promise<void> {
+async function pass(port: number, { incoming, answer, fault, service, asking }: Passing): Promise<void> {
   if (fault?.kind === 'cut' && fault.when === 'before') return void incoming.socket.destroy()
   const own = fault?.kind === 'answer' ? fault : (refusal(incoming, service) ?? uploads(incoming, service))
   if (own !== undefined) {
@@ -113,7 +118,9 @@ async function pass(port: number, { incoming, answer, fault, service }: Passing)
   const { method, headers } = incoming
   // The host stays that of the proxy: it is signed.
   const asked = request({ host: '127.0.0.1', port, method, path: asFirstVersion(incoming), headers, agent: false })
+  asking.add(asked)
   asked.on('error', () => answer.destroy())
+  asked.on('close', () => asking.delete(asked))
   incoming.pipe(asked)
   const [got] = (await once(asked, 'response')) as [IncomingMessage]
   const noted = note(incoming, got, service)

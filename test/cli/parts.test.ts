@@ -43,7 +43,8 @@ describe('what V8 has made of the parts of the program', () => {
     ['is cut off', (file) => truncateSync(file, 1000)],
   ])('is not missed where it %s', async (_, change) => {
     const copy = await copyWith(change)
-    const ran = await runPanel(['servers', 'list'], { program: join(copy, 'bin', 'panel.js') })
+    // A home of its own: the user who runs the tests may have a panel.
+    const ran = await runPanel(['servers', 'list'], { program: join(copy, 'bin', 'panel.js'), env: { HOME: copy } })
     expect(ran).toMatchObject({ code: 4, stdout: '' })
     expect(ran.stderr).toContain('no panel is chosen')
   })
