@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import { updateApiKey } from '../../src/shared/api/api-keys.ts'
+import { getAuditLog } from '../../src/shared/api/audit-log.ts'
 import type { Client } from '../../src/shared/client.ts'
+import { newId } from '../../src/shared/kernel/ids.ts'
 import { type AccountsPanel, HOUR, keyOf, openSetUpPanel, person, refusal } from './accounts-panel.ts'
 
 let panel: AccountsPanel & { admin: Client; adminId: string }
@@ -55,6 +57,40 @@ describe('the audit log', () => {
     expect(await actions({ from: middle.slice(0, 10) })).toContain('api_key.create')
     const { pagination } = await panel.admin.page(listAuditLogs, { query: { limit: 3 } })
     expect(pagination).toEqual({ page: 1, limit: 3, total: 4, totalPages: 2 })
+  })
+
+  it('is listed as it is shown row by row, whatever is in a row', async () => {
+    const odd = [
+      '{',
+      '[1]',
+      '"text"',
+      '7',
+      '{"a":"\\u0000\\ud800 é 👍 \\" \u2028"}',
+      '{"n": 1.50, "deep": {"x": [null, true]}}',
+      null,
+    ]
+    await panel.db.write(async ({ q, now }) => {
+      for (const [i, details] of odd.entries()) {
+        const who = {
+          userId: i % 2 === 0 ? panel.adminId : `usr_gone${i}`,
+          apiKeyId: null,
+          ipAddress: null,
+          requestId: null,
+        }
+        const what = { action: `"odd"\\ \n${i}\u0001`, resource: 'odd', resourceId: i % 3 === 0 ? null : `x${i}` }
+        const row = { ...who, ...what, userAgent: `Agent/1.0 \u{1f600}\t`, details, createdAt: now, hash: null }
+        await q
+          .insertInto('auditLog')
+          .values({ id: newId('aud', panel.clock), ...row })
+          .execute()
+      }
+    })
+    const listed = await read({ resource: 'odd' })
+    expect(listed).toHaveLength(odd.length)
+    for (const row of listed) {
+      expect(row).toEqual(await panel.admin.call(getAuditLog, { params: { auditLogId: row.id } }))
+    }
+    expect(await read({ resource: 'nothing of the kind' })).toEqual([])
   })
 
   it('is for holders of admin.read', async () => {

@@ -1,6 +1,8 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
+import { settleAtRest, touchObserved } from '../../src/daemon/features/servers/servers/observed-rows.ts'
+import { writeIntents } from '../../src/daemon/features/servers/servers/order-rows.ts'
 import { createApiKey, deleteApiKey } from '../../src/shared/api/api-keys.ts'
 import { login } from '../../src/shared/api/auth.ts'
 import { updateLocation } from '../../src/shared/api/locations.ts'
@@ -30,6 +32,8 @@ interface World {
   readonly roleId: string
   readonly ottoId: string
   readonly servers: readonly string[]
+  /** Those that come and go. */
+  readonly more: string[]
   readonly paths: readonly string[]
   /** By name, as they call: one of them by a key that is made anew now and then. */
   readonly tokens: Map<string, string>
@@ -103,6 +107,35 @@ const WRITES = {
       const power = nth === 0 ? 'running' : 'offline'
       await q.updateTable('server').set({ power, observedAt, pid: nth }).where('id', '=', serverAt(nth)).execute()
     }),
+  'an agent reports several at once': ({ nth }: Step) =>
+    panel.db.write(async ({ q, now }) => {
+      await touchObserved(q, { ids: JSON.stringify(world.servers.slice(nth)), now })
+      await settleAtRest(q, { ids: JSON.stringify(world.servers) })
+    }),
+  'orders are given to several': ({ nth, text }: Step) =>
+    panel.db.write(async ({ q, now }) => {
+      const rows = await q.selectFrom('server').select(['id', 'generation']).execute()
+      const desired = text < 'n' ? 'running' : 'stopped'
+      const some = rows
+        .slice(nth)
+        .map(({ id, generation }) => ({ id, before: generation, generation: generation + 1, desired }) as const)
+      await writeIntents(q, some, now)
+    }),
+  'a server is added': async () => {
+    if (world.more.length > 4) return
+    const at = { nodeId: world.nodeId, locationId: world.locationId, templateId: world.templateId }
+    world.more.push((await addServer(panel, at, { primaryPort: 25_570 + world.more.length })).id)
+  },
+  'a server goes': async ({ nth }: Step) => {
+    const id = world.more[nth]
+    await panel.db.write(
+      async ({ q }) =>
+        void (await q
+          .deleteFrom('server')
+          .where('id', '=', id ?? '')
+          .execute()),
+    )
+  },
   'an agent reports usage': async ({ nth }: Step) => {
     panel.usage.set(serverAt(nth), {
       ...{
@@ -283,6 +316,7 @@ async function makeWorld(): Promise<World> {
     `/api/nodes/${at.nodeId}`,
     '/api/servers?limit=2',
     '/api/servers?include=template,effectivePermissions&sort=name',
+    '/api/servers?sort=status&status=running',
     '/api/admin/servers',
     ...servers.map((id) => `/api/servers/${id}`),
     `/api/locations/${at.locationId}`,
@@ -293,7 +327,7 @@ async function makeWorld(): Promise<World> {
     ['root', panel.token],
     ['otto', session.token],
   ])
-  world = { ...at, servers, roleId: role.id, ottoId: otto.id, paths, tokens, keyId: '' }
+  world = { ...at, servers, more: [], roleId: role.id, ottoId: otto.id, paths, tokens, keyId: '' }
   await makeKey()
   return world
 }

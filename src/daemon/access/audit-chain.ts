@@ -71,12 +71,11 @@ async function append(q: Queries, rows: readonly AuditContent[], end: ChainEnd):
 const insertRows = statement<{ rows: string; stored: string | null }, { seq: number }>((q, { rows, stored }) => ({
   compile: () =>
     sql<{ seq: number }>`
-      with given as (select key, value from json_each(${rows}))
       insert into audit_log (
         id, user_id, api_key_id, action, resource, resource_id, details, ip_address, user_agent, request_id, created_at, hash)
       select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
         value ->> 8, value ->> 9, value ->> 10, value ->> 11
-      from given where (select hash from audit_log order by seq desc limit 1) is ${stored} order by key
+      from json_each(${rows}) where (select hash from audit_log order by seq desc limit 1) is ${stored} order by key
       returning seq`.compile(q),
 }))
 

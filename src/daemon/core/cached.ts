@@ -1,6 +1,5 @@
-import type { CompiledQuery, SelectQueryBuilder } from 'kysely'
+import type { CompiledQuery } from 'kysely'
 import type { Queries } from '../db/db.ts'
-import { asJson, rowsOf } from '../db/json-rows.ts'
 import { queriesOver } from '../db/sqlite/queries.ts'
 
 const KEPT = 256
@@ -14,22 +13,6 @@ export function cached<A, O>(
 ): (q: Queries, asked: A) => Promise<O[]> {
   const query = compiled(build)
   return async (q, asked) => (await q.executeQuery(query(asked))).rows
-}
-
-/** The same for a page of wide rows, which come as JSON ({@link asJson}): what is selected must not depend on what is asked. */
-export function cachedPage<A, DB, TB extends keyof DB, O>(
-  build: (q: Queries, asked: A) => SelectQueryBuilder<DB, TB, O>,
-): (q: Queries, asked: A) => Promise<O[]> {
-  let names: readonly string[] = []
-  const query = compiled((q, asked: A) => {
-    const made = asJson(build(q, asked))
-    names = made.names
-    return made
-  })
-  return async (q, asked) => {
-    const { rows } = await q.executeQuery(query(asked))
-    return rowsOf<O>(names, rows)
-  }
 }
 
 /** The same without running it. */

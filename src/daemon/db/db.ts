@@ -4,8 +4,10 @@ import { type DbHealth, HealthRecord } from './db-health.ts'
 import { KeepingQueries, KeptResults } from './kept-results.ts'
 import type { Schema } from './schema.ts'
 import { Connection } from './sqlite/connection.ts'
+import type { ConnectionSource } from './sqlite/dialect.ts'
 import { ReaderPool } from './sqlite/reader-pool.ts'
 import { TableChanges } from './table-changes.ts'
+import { type Seen, seenRows } from './table-parts.ts'
 import { WriteQueue } from './write-queue.ts'
 
 /** Where queries go: the readers outside a transaction, the writer inside one. */
@@ -66,8 +68,8 @@ export interface Db {
   takeLatestNow(): IsoTime | undefined
   /** When tables have changed: what was read is as it would be read again while its tables have not. */
   readonly changes: Changes
-  /** Reads as {@link Db.read} does, and calls `note` with the tables of each query; a query that reads more than tables fails. */
-  noting(note: (tables: readonly string[]) => void): Queries
+  /** Reads as {@link Db.read} does, and calls `note` with what each query sees; a query that reads more than tables fails. */
+  noting(note: (seen: readonly Seen[]) => void): Queries
   /** A consistent copy of the whole database in a new file. */
   copyTo(file: string): Promise<void>
   close(): Promise<void>
@@ -90,7 +92,7 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     release: (connection: Connection): void => readers.release(connection),
   }
   const changes = await TableChanges.open(file, writer)
-  const results = new KeptResults((sql) => changes.readBy(sql))
+  const results = new KeptResults((sql, options) => changes.readBy(sql, options))
   const queue = new WriteQueue({ writer, clock, health, changes, results })
   const moment = (): number | undefined => {
     const now = changes.moment()
@@ -99,10 +101,10 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
   }
   const known = {
     moment,
-    unmoved: (tables: Iterable<string>, since: number): boolean => changes.unmoved(tables, since),
+    unmoved: (seen: readonly Seen[], since: number): boolean => changes.unmoved(seen, since),
     onForeign: (listener: () => void) => changes.onForeign(listener),
   }
-  const reading = (note: (sql: string) => void): Queries =>
+  const reading = (note: NonNullable<ConnectionSource['note']>): Queries =>
     new KeepingQueries({ ...source, note }, { results, sight: known })
   const read = reading(() => undefined)
   return {
@@ -112,7 +114,11 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     withFirst: (first, scope) => queue.withFirst(first, scope),
     isScoped: () => queue.isScoped(),
     changes: known,
-    noting: (note) => reading((sql) => note(changes.readBy(sql))),
+    noting: (note) =>
+      reading((sql, rows) => {
+        const seen = changes.readBy(sql)
+        note(rows === undefined ? seen : seen.map((one) => (one.table === rows.table ? seenRows(rows) : one)))
+      }),
     health: () => health.now(),
     onHealth: (listener) => health.onChange(listener),
     catchUp: (work) => queue.catchUp(work),

@@ -3,43 +3,51 @@ import type { Schema } from './schema.ts'
 import type { ConnectionSource } from './sqlite/dialect.ts'
 import { SqliteQueries } from './sqlite/queries.ts'
 import type { TableChanges } from './table-changes.ts'
+import type { Seen } from './table-parts.ts'
 
 const MOST = 500
 
 interface Kept {
   readonly rows: readonly unknown[]
-  readonly tables: readonly string[]
+  readonly seen: readonly Seen[]
   readonly since: number
 }
+
+/** Whether rows that are added anywhere cannot change this result. */
+export type Stays<O> = (rows: readonly O[]) => boolean
 
 /** What is known of changes, by those who read outside of transactions or inside of one. */
 export type Sight = Pick<TableChanges['inside'], 'moment' | 'unmoved'>
 
 /** Results of queries as long as none of their tables changes: totals of lists, definitions of templates. The least recently used go first. */
 export class KeptResults {
-  readonly #readBy: (sql: string) => readonly string[]
+  readonly #readBy: TableChanges['readBy']
   readonly #kept = new Map<string, Kept>()
 
-  /** `readBy` says which tables a statement reads. */
-  constructor(readBy: (sql: string) => readonly string[]) {
+  /** `readBy` says what a statement reads. */
+  constructor(readBy: TableChanges['readBy']) {
     this.#readBy = readBy
   }
 
-  async rowsOf<O>(query: CompiledQuery<O>, sight: Sight, run: () => Promise<readonly O[]>): Promise<readonly O[]> {
+  async rowsOf<O>(
+    query: CompiledQuery<O>,
+    sight: Sight,
+    { run, stays }: { run: () => Promise<readonly O[]>; stays: Stays<O> | undefined },
+  ): Promise<readonly O[]> {
     const key = `${query.sql} ${JSON.stringify(query.parameters)}`
     const since = sight.moment()
     const known = this.#kept.get(key)
-    if (known !== undefined && since !== undefined && sight.unmoved(known.tables, known.since)) {
+    if (known !== undefined && since !== undefined && sight.unmoved(known.seen, known.since)) {
       this.#kept.delete(key)
       this.#kept.set(key, known) // at the end: the first of the map is the one unused for longest
       return known.rows as readonly O[] // of the same query
     }
     const rows = await run()
-    const tables = this.#readBy(query.sql)
+    const seen = this.#readBy(query.sql, { stays: stays?.(rows) === true })
     // What a transaction has changed itself may still be undone.
-    if (since === undefined || !sight.unmoved(tables, since)) return rows
+    if (since === undefined || !sight.unmoved(seen, since)) return rows
     this.#kept.delete(key)
-    this.#kept.set(key, { rows, tables, since })
+    this.#kept.set(key, { rows, seen, since })
     const [oldest] = this.#kept.keys()
     if (this.#kept.size > MOST && oldest !== undefined) this.#kept.delete(oldest)
     return rows
@@ -59,9 +67,10 @@ export class KeepingQueries extends SqliteQueries {
     this.#note = source.note
   }
 
-  async kept<O>(query: CompiledQuery<O>): Promise<readonly O[]> {
+  async kept<O>(query: CompiledQuery<O>, stays?: Stays<O>): Promise<readonly O[]> {
     this.#note?.(query.sql)
-    return this.#results.rowsOf(query, this.#sight, async () => (await this.executeQuery<O>(query)).rows)
+    const run = async (): Promise<readonly O[]> => (await this.executeQuery<O>(query)).rows
+    return this.#results.rowsOf(query, this.#sight, { run, stays })
   }
 }
 
@@ -72,7 +81,8 @@ export class KeepingQueries extends SqliteQueries {
 export async function keptRows<O>(
   q: Kysely<Schema>,
   query: { compile(): CompiledQuery<O> } | CompiledQuery<O>,
+  stays?: Stays<O>,
 ): Promise<readonly O[]> {
   const compiled = 'compile' in query ? query.compile() : query
-  return q instanceof KeepingQueries ? q.kept(compiled) : (await q.executeQuery(compiled)).rows
+  return q instanceof KeepingQueries ? q.kept(compiled, stays) : (await q.executeQuery(compiled)).rows
 }

@@ -1,4 +1,4 @@
-import { type SelectQueryBuilder, sql } from 'kysely'
+import { type CompiledQuery, type SelectQueryBuilder, sql } from 'kysely'
 import { TOTAL_CAP } from '../../shared/kernel/page.ts'
 import type { Queries } from './db.ts'
 import { keptRows } from './kept-results.ts'
@@ -11,9 +11,19 @@ export async function countRows<DB, TB extends keyof DB, O>(
   q: Queries,
   matching: SelectQueryBuilder<DB, TB, O>,
 ): Promise<number> {
-  const [count] = await keptRows(q, countQuery(q, matching))
+  return keptTotal(q, countQuery(q, matching).compile())
+}
+
+/** The same for a {@link countQuery}. */
+export async function keptTotal(q: Queries, counting: CompiledQuery<{ readonly total: number }>): Promise<number> {
+  // Without a query in its conditions more rows are never less; beyond what a list reports they make no difference.
+  const grows = counting.sql.split(/\bselect\b/).length === 1 + COUNTS_WITH
+  const [count] = await keptRows(q, counting, grows ? ([count]) => Number(count?.total) > TOTAL_CAP : undefined)
   return Number(count?.total)
 }
+
+/** A {@link countQuery} selects so many times by itself. */
+const COUNTS_WITH = 2
 
 /**
  * The total of a list of which one page of `found` rows has been read: a page that is not full shows it by itself, so that a

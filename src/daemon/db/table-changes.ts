@@ -1,21 +1,29 @@
 import type { Connection } from './sqlite/connection.ts'
-import { type NamedTables, namedTables } from './sqlite/named-tables.ts'
+import { cachedBySql, type NamedTables, namedTables } from './sqlite/named-tables.ts'
 import { WalIndex } from './sqlite/wal-index.ts'
+import { changedParts, type Seen, seenBy } from './table-parts.ts'
+
+/** Far more rows than are written between two times that somebody looks at what was made of them. */
+const MOST_ROWS = 50_000
 
 /**
- * Knows when each table has changed last, so that what was read once need not be read again. A commit of this process
- * counts for the tables that its statements name; one of another process, which names nothing, for all.
+ * Knows when each table has changed last, and where the statements say it, which of its columns and rows, so that what was read once need not be read again. A commit of this
+ * process counts for what its statements name; one of another process, which names nothing, for all.
  */
 export class TableChanges {
   readonly #index: WalIndex
   readonly #writer: Connection
   readonly #listeners = new Set<() => void>()
   #named: NamedTables
-  /** Counts commits; the number of a table's last one is in {@link #last}. */
+  #reads: (sql: string) => readonly Seen[]
+  /** Counts commits; the number of the last one of a table or of a part of it is in {@link #last}, of a row in {@link #rows}. */
   #count = 0
   #allSince = 0
   readonly #last = new Map<string, number>()
-  readonly #pending = new Set<string>()
+  readonly #rows = new Map<string, number>()
+  /** Up to which commit rows are no longer distinguished. */
+  #rowsSince = 0
+  readonly #pending = { parts: new Set<string>(), rows: new Set<string>() }
   #pendingAll = false
   /** Whether a transaction of this process may be what changes the file now. */
   #busy = false
@@ -39,7 +47,8 @@ export class TableChanges {
     this.#index = index
     this.#writer = writer
     this.#named = named
-    writer.onStatement = (sql) => this.#noted(sql)
+    this.#reads = readsOf(named)
+    writer.onStatement = (sql, parameters) => this.#noted(sql, parameters)
   }
 
   /** The present moment for {@link TableChanges.unmoved}; `undefined` while something is committed that is not counted yet. */
@@ -49,16 +58,16 @@ export class TableChanges {
     return undefined
   }
 
-  /** Whether none of the tables has changed since that moment. */
-  unmoved(tables: Iterable<string>, since: number): boolean {
+  /** Whether nothing of all this has changed since that moment. */
+  unmoved(seen: readonly Seen[], since: number): boolean {
     if (this.#allSince > since) return false
-    for (const table of tables) if ((this.#last.get(table) ?? 0) > since) return false
-    return true
+    const moved = (part: string): boolean => (this.#last.get(part) ?? 0) > since
+    return !seen.some((one) => isMoved(one, { moved, movedRow: (row) => this.#rowMoved(row, since) }))
   }
 
-  /** The tables that a statement reads; throws for one that reads more than tables. */
-  readBy(sql: string): readonly string[] {
-    return this.#named.readBy(sql)
+  /** What a statement reads; throws for one that reads more than tables. `stays`: see {@link seenBy}. */
+  readBy(sql: string, { stays = false } = {}): readonly Seen[] {
+    return stays ? this.#named.readBy(sql).map((one) => seenBy(one, { stays })) : this.#reads(sql)
   }
 
   /** Calls when another process or connection has committed something, once or more, until the returned function is called. */
@@ -83,17 +92,24 @@ export class TableChanges {
   /** The same two questions for what the transaction that runs now sees, with what it has changed itself. */
   readonly inside = {
     moment: (): number | undefined => (this.#insideIsKnown && !this.#pendingAll ? this.#count : undefined),
-    unmoved: (tables: readonly string[], since: number): boolean =>
-      this.unmoved(tables, since) && !tables.some((table) => this.#pending.has(table)),
+    unmoved: (seen: readonly Seen[], since: number): boolean => {
+      const { parts, rows } = this.#pending
+      const pending = { moved: (part: string) => parts.has(part), movedRow: (row: string) => rows.has(row) }
+      return this.unmoved(seen, since) && !seen.some((one) => isMoved(one, pending))
+    },
   }
 
   /** The transaction is on disk: called before anybody hears of it. */
   committed(): void {
     this.#isCommitted = true
-    if (!this.#pendingAll && this.#pending.size === 0) return
+    if (!this.#pendingAll && this.#pending.parts.size === 0) return
     this.#count += 1
     if (this.#pendingAll) this.#allSince = this.#count
-    for (const table of this.#pending) this.#last.set(table, this.#count)
+    for (const part of this.#pending.parts) this.#last.set(part, this.#count)
+    for (const row of this.#pending.rows) this.#rows.set(row, this.#count)
+    if (this.#rows.size <= MOST_ROWS) return
+    this.#rows.clear()
+    this.#rowsSince = this.#count
   }
 
   /**
@@ -131,7 +147,7 @@ export class TableChanges {
     const dataVersion = await dataVersionOf(this.#writer)
     const foreign = dataVersion !== this.#dataVersion
     if (foreign || schemaChanged) {
-      this.#named = await namedTables(this.#writer)
+      this.#know(await namedTables(this.#writer))
       this.#count += 1
       this.#allSince = this.#count
     }
@@ -141,8 +157,18 @@ export class TableChanges {
     if (foreign) this.#foreign()
   }
 
+  #know(named: NamedTables): void {
+    this.#named = named
+    this.#reads = readsOf(named)
+  }
+
+  #rowMoved(row: string, since: number): boolean {
+    return this.#rowsSince > since || (this.#rows.get(row) ?? 0) > since
+  }
+
   #forget(): void {
-    this.#pending.clear()
+    this.#pending.parts.clear()
+    this.#pending.rows.clear()
     this.#pendingAll = false
   }
 
@@ -150,11 +176,31 @@ export class TableChanges {
     for (const listener of this.#listeners) listener()
   }
 
-  #noted(sql: string): void {
+  #noted(sql: string, parameters: readonly unknown[]): void {
     const changed = this.#named.changedBy(sql)
-    if (changed === 'all') this.#pendingAll = true
-    else for (const table of changed) this.#pending.add(table)
+    if (changed === 'all') {
+      this.#pendingAll = true
+      return
+    }
+    for (const change of changed) {
+      const { parts, rows } = changedParts(change, parameters)
+      for (const part of parts) this.#pending.parts.add(part)
+      for (const row of rows) this.#pending.rows.add(row)
+    }
   }
+}
+
+function readsOf(named: NamedTables): (sql: string) => readonly Seen[] {
+  return cachedBySql((sql) => named.readBy(sql).map((one) => seenBy(one)))
+}
+
+/** `moved` says it of the table as a whole by its name, and of its parts. */
+function isMoved(
+  { table, parts, rows }: Seen,
+  { moved, movedRow }: { moved: (part: string) => boolean; movedRow: (row: string) => boolean },
+): boolean {
+  if (!moved(table)) return false
+  return parts === 'all' || parts.some(moved) || rows.some(movedRow)
 }
 
 async function dataVersionOf(writer: Connection): Promise<unknown> {

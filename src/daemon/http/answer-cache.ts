@@ -3,11 +3,12 @@ import { type Clock, isoTime } from '../../shared/kernel/time.ts'
 import type { Holder } from '../access/permit.ts'
 import type { At } from '../access/relations.ts'
 import type { Db } from '../db/db.ts'
+import type { Seen } from '../db/table-parts.ts'
 import { GrantEnds } from './grant-ends.ts'
 
 /** What a cached answer is made from: only what is taken from here may change it. */
 export interface Reading {
-  /** Reads the database; the tables of its queries are noted. Where `now` is asked for, the answer lasts until the next grant ends. */
+  /** Reads the database; what its queries see is noted. Where `now` is asked for, the answer lasts until the next grant ends. */
   readonly at: At
   /** Takes a value of the memory or of the clock: as soon as `look` gives another one (by `Object.is`), the answer is made anew. */
   live<T>(look: () => T): T
@@ -27,7 +28,7 @@ const MOST_FREE = 64
 const SHARE = 8
 
 interface Entry extends CachedAnswer {
-  readonly tables: readonly string[]
+  readonly seen: readonly Seen[]
   readonly since: number
   /** Milliseconds since the epoch between which it holds. */
   readonly from: number
@@ -38,14 +39,14 @@ interface Entry extends CachedAnswer {
 
 interface Value {
   readonly look: () => unknown
-  readonly seen: unknown
+  readonly was: unknown
 }
 
 /** What makes an answer of which nothing is known yet. */
 type Make = (reading: Reading) => Promise<Buffer>
 
 /**
- * Answers that are given again as long as nothing that they were made of has changed: the tables that were read, the values
+ * Answers that are given again as long as nothing that they were made of has changed: what was read of tables, the values
  * that were looked at, the caller's rights (a part of the key), and the ends of grants. The least recently used go first.
  */
 export class AnswerCache {
@@ -126,9 +127,9 @@ export class AnswerCache {
     if (size > this.#most / SHARE) return
     const until = reading.asksClock ? await this.#ends.after(from) : Number.POSITIVE_INFINITY
     const { values } = reading
-    const tables = [...reading.tables, ...(reading.asksClock ? GrantEnds.TABLES : [])]
-    const entry: Entry = { ...answer, tables, since, from, until, values, size }
-    if (!this.#db.changes.unmoved(tables, since)) return
+    const seen = [...reading.seen, ...(reading.asksClock ? GrantEnds.SEEN : [])]
+    const entry: Entry = { ...answer, seen, since, from, until, values, size }
+    if (!this.#db.changes.unmoved(seen, since)) return
     this.#bytes += size - (this.#entries.get(key)?.size ?? 0)
     this.#entries.delete(key)
     this.#entries.set(key, entry)
@@ -139,14 +140,14 @@ export class AnswerCache {
     }
   }
 
-  #holds({ tables, since, from, until, values }: Entry): boolean {
-    if (!this.#db.changes.unmoved(tables, since)) return false
+  #holds({ seen, since, from, until, values }: Entry): boolean {
+    if (!this.#db.changes.unmoved(seen, since)) return false
     if (until !== Number.POSITIVE_INFINITY) {
       const ms = this.#clock.nowMs()
       // A clock that was set back brings ended grants to life again.
       if (ms < from || ms >= until) return false
     }
-    for (const { look, seen } of values) if (!Object.is(look(), seen)) return false
+    for (const { look, was } of values) if (!Object.is(look(), was)) return false
     return true
   }
 }
@@ -167,14 +168,14 @@ const KEYS = new WeakMap<Holder, string>()
 
 class OneReading implements Reading {
   readonly at: At
-  tables = new Set<string>()
+  seen = new Set<Seen>()
   values: Value[] = []
   asksClock = false
   #now = isoTime(0)
 
   constructor(db: Db) {
-    const q = db.noting((tables) => {
-      for (const table of tables) this.tables.add(table)
+    const q = db.noting((seen) => {
+      for (const one of seen) this.seen.add(one)
     })
     const now = (): At['now'] => {
       this.asksClock = true
@@ -189,16 +190,16 @@ class OneReading implements Reading {
   }
 
   begin(ms: number): void {
-    this.tables = new Set()
+    this.seen = new Set()
     this.values = []
     this.asksClock = false
     this.#now = isoTime(ms)
   }
 
   readonly live = <T>(look: () => T): T => {
-    const seen = look()
-    this.values.push({ look, seen })
-    return seen
+    const was = look()
+    this.values.push({ look, was })
+    return was
   }
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { isFrozen } from '../core/frozen.ts'
+import { JsonText } from '../core/json-text.ts'
 import type { JsonBytes } from './json-bytes.ts'
 
 /** Writes a value as JSON by a schema; false when the value does not have the schema's shape, whatever was written so far. */
@@ -9,11 +10,12 @@ type Write = (value: unknown, out: JsonBytes) => boolean
  * Compiles a schema into a function that writes the same as `JSON.stringify(schema.parse(value))`: fields that the
  * schema does not name are left out, defaults are put in. Of a value it checks the shape (types, literals, presence), not
  * lengths, ranges and patterns; a part of the schema that can change what it parses goes through zod itself. A value of
- * another shape is left to zod as a whole, which throws the ZodError that says where it does not fit.
+ * another shape is left to zod as a whole, which throws the ZodError that says where it does not fit. A {@link JsonText} goes out as it is.
  */
 export function compileJson(schema: z.ZodType): (value: unknown, out: JsonBytes) => void {
   let write: Write | undefined
   return (value, out) => {
+    if (value instanceof JsonText) return out.json(value.text)
     write ??= compile(schema) // by the first answer: a daemon has hundreds of endpoints, and most rest
     const { length } = out
     if (write(value, out)) return

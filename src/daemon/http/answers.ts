@@ -15,7 +15,7 @@ export function enveloping(endpoint: Endpoint): (result: unknown, input: unknown
   const write = compileJson(endpoint.response)
   return (result, input) => {
     if (!endpoint.paged) return envelope(endpoint, () => write(result, out), '')
-    const { items, total } = result as { items: readonly unknown[]; total: number } // Answer<E> of a paged endpoint
+    const { items, total } = result as { items: unknown; total: number } // Answer<E> of a paged endpoint, or a WrittenPage
     const { query } = input as { query: { page: number; limit: number } } // a paged endpoint has pageQuery
     const page = `,"pagination":${JSON.stringify(pagination(query, total))}`
     return envelope(endpoint, () => write(items, out), page)

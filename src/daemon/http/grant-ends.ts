@@ -1,10 +1,11 @@
 import { isoTime } from '../../shared/kernel/time.ts'
 import type { Db } from '../db/db.ts'
+import { wholeTable } from '../db/table-parts.ts'
 
 /** When the next of all grants and assignments ends, by which what somebody may do changes without any write. */
 export class GrantEnds {
   /** Where the ends stand. */
-  static readonly TABLES = ['server_access', 'node_assignment'] as const
+  static readonly SEEN = [wholeTable('server_access'), wholeTable('node_assignment')]
 
   readonly #db: Db
   #known: { readonly since: number; readonly from: number; readonly next: number } | undefined
@@ -13,11 +14,11 @@ export class GrantEnds {
     this.#db = db
   }
 
-  /** The first end after this time, in milliseconds since the epoch; infinity without one. It holds while {@link GrantEnds.TABLES} do not change. */
+  /** The first end after this time, in milliseconds since the epoch; infinity without one. It holds while {@link GrantEnds.SEEN} does not change. */
   async after(ms: number): Promise<number> {
     const known = this.#known
     if (known !== undefined && ms >= known.from && ms < known.next) {
-      if (this.#db.changes.unmoved(GrantEnds.TABLES, known.since)) return known.next
+      if (this.#db.changes.unmoved(GrantEnds.SEEN, known.since)) return known.next
     }
     const since = this.#db.changes.moment()
     const ends = await Promise.all(

@@ -3,6 +3,7 @@ import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Caller, Origin } from '../access/caller.ts'
 import type { Principal } from '../access/operation.ts'
 import type { Holder } from '../access/permit.ts'
+import type { WrittenPage } from '../core/json-text.ts'
 import type { Log } from '../core/log.ts'
 import type { Reading } from './answer-cache.ts'
 import type { SseConnection } from './sse.ts'
@@ -67,7 +68,10 @@ export interface CachedContext<E extends Endpoint = Endpoint> extends Reading {
 }
 
 /** The work of an endpoint whose answers are cached: it takes all that changes from its context. */
-export type CachedHandler<E extends Endpoint> = (input: Input<E>, context: CachedContext<E>) => Promise<Answer<E>>
+export type CachedHandler<E extends Endpoint> = (
+  input: Input<E>,
+  context: CachedContext<E>,
+) => Promise<Answer<E> | (E['paged'] extends true ? WrittenPage : never)>
 
 /** An endpoint whose answers are cached, with its handler. */
 export interface CachedRoute {

@@ -1,13 +1,15 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { sql } from 'kysely'
+import { CompiledQuery, sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Db, openDb, type Queries } from '../../../src/daemon/db/db.ts'
 import { keptRows } from '../../../src/daemon/db/kept-results.ts'
 import { migrate } from '../../../src/daemon/db/migrations.ts'
+import { countRows } from '../../../src/daemon/db/paging.ts'
 import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
 import { namedTables } from '../../../src/daemon/db/sqlite/named-tables.ts'
+import { type Seen, seenRows, wholeTable } from '../../../src/daemon/db/table-parts.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
 
 let folder: string
@@ -22,6 +24,9 @@ beforeAll(async () => {
   await connection.exec(`
     create table parent (id text primary key); create table child (parent_id text references parent (id) on delete cascade, n int);
     create table grandchild (child text); create table apart (id text primary key);
+    create table wide (id text primary key, a int, b int, c int, d);
+    create table doubled (id text primary key, n int, twice int generated always as (n * 2) virtual);
+    insert into wide (id) values ('one'), ('two'), ('three'); insert into doubled (id, n) values ('one', 1);
     create table noted (what text); create trigger note after update on parent begin insert into noted values ('x'); end;
     create trigger gone after delete on child begin delete from grandchild; end;`)
   await connection.close()
@@ -42,7 +47,7 @@ async function movedBy(statement: string): Promise<string[]> {
   const before = await settled()
   await db.write(async ({ q }) => void (await sql.raw(statement).execute(q)))
   await settled()
-  return TABLES.filter((table) => !db.changes.unmoved([table], before))
+  return TABLES.filter((table) => !db.changes.unmoved([wholeTable(table)], before))
 }
 
 async function settled(): Promise<number> {
@@ -70,6 +75,100 @@ test('what triggers and foreign keys change moves as well', async () => {
   expect(await movedBy("replace into parent values ('p')")).toEqual(all)
 })
 
+/** What queries over `parent` and `wide` see, and what of it each statement below changes. */
+const LOOKS = {
+  a: 'select a from wide where b = 1',
+  c: 'select "c" from "wide"',
+  count: 'select count(*) from wide',
+  star: 'select * from wide',
+  computed: 'select twice from doubled',
+}
+type Look = keyof typeof LOOKS | 'one' | 'two'
+
+async function lookedAt(statement: string, values: readonly unknown[] = []): Promise<Look[]> {
+  const seen: Partial<Record<Look, readonly Seen[]>> = {
+    one: [seenRows({ table: 'wide', ids: ['one'] })],
+    two: [seenRows({ table: 'wide', ids: ['two', 'three'] })],
+  }
+  for (const [name, query] of Object.entries(LOOKS)) {
+    const all: Seen[] = []
+    await sql.raw(query).execute(db.noting((some) => all.push(...some)))
+    seen[name as Look] = all // of its own names
+  }
+  const before = await settled()
+  await db.write(async ({ q }) => void (await q.executeQuery(CompiledQuery.raw(statement, [...values]))))
+  await settled()
+  return (Object.keys(seen) as Look[]).filter((look) => !db.changes.unmoved(seen[look] ?? [], before)).sort()
+}
+
+test('an update moves the columns that it sets, and where it names them the rows', async () => {
+  const everyRow = (...looks: Look[]): Look[] => [...looks, 'one', 'star', 'two'].sort() as Look[]
+  expect(await lookedAt('update wide set a = 1, "c" = c + (select max(b, 2) from wide) where id = ?', ['one'])).toEqual(
+    ['a', 'c', 'one', 'star'],
+  )
+  expect(await lookedAt('update "wide" set "d" = ? where "wide"."id" = ? and (a = 1 or a = 2)', [1, 'three'])).toEqual([
+    'star',
+    'two',
+  ])
+  expect(await lookedAt('UPDATE wide SET b = ? WHERE id IN (SELECT value FROM json_each(?))', [1, '["one"]'])).toEqual([
+    'a',
+    'one',
+    'star',
+  ])
+  const joined = 'update wide set d = given.value ->> 1 from json_each(?) as given where wide.id = given.value ->> 0'
+  expect(await lookedAt(joined, ['[["two", 5], ["other", 6]]'])).toEqual(['star', 'two'])
+  // Of any rows, as far as anybody knows.
+  expect(await lookedAt('update wide set d = 1')).toEqual(everyRow())
+  expect(await lookedAt('update wide set d = 1 where id = ? or a = 1', ['one'])).toEqual(everyRow())
+  expect(await lookedAt('update wide set d = 1 where id = ? collate nocase', ['one'])).toEqual(everyRow())
+  expect(await lookedAt('update wide set d = 1 where id >= ?', ['one'])).toEqual(everyRow())
+  expect(await lookedAt('update wide set d = 1 where not id = ?', ['one'])).toEqual(everyRow())
+  expect(await lookedAt('update wide set d = 1 where id in (select value from json_each(?))', ['[1]'])).toEqual(
+    everyRow(),
+  )
+})
+
+test('all of a table moves by what is not read, and rows that are added are not mistaken for others', async () => {
+  const all: Look[] = ['a', 'c', 'count', 'one', 'star', 'two']
+  expect(await lookedAt("insert into wide (id) values ('new')")).toEqual(all)
+  expect(await lookedAt('delete from wide where id = ?', ['new'])).toEqual(all)
+  expect(await lookedAt("update wide set d = 'a, b = 1 where id = ?' where id = 'one'")).toEqual(all)
+  expect(await lookedAt('update wide set id = ? where id = ?', ['one', 'one'])).toEqual(all)
+  expect(await lookedAt('update wide set (a, b) = (1, 2) where id = ?', ['one'])).toEqual(all)
+  expect(await lookedAt('update wide set d = a is distinct from b, c = 1 where id = ?', ['one'])).toEqual(all)
+  expect(await lookedAt('update or ignore wide set d = 1 where id = ?', ['one'])).toEqual(all)
+  expect(await lookedAt('update wide set d = 1 where id = ?; delete from wide', ['one'])).toEqual(all)
+  expect(await lookedAt('update doubled set n = 5 where id = ?', ['one'])).toEqual(['computed'])
+})
+
+test('a total beyond what lists report stays while rows are added, and no other', async () => {
+  const q = db.read
+  let added = 0
+  const add = (table: string, many: number) =>
+    db.write(async (tx) => {
+      const ids = JSON.stringify(Array.from({ length: many }, () => `${table} ${added++}`))
+      await sql`insert into ${sql.table(table)} (id) select value from json_each(${ids})`.execute(tx.q)
+    })
+  const none = sql<boolean>`not exists (select 1 from apart where id like 'apart%')`
+  const total = async (where = sql<boolean>`1 = 1`): Promise<number> => {
+    await settled() // else nothing is kept
+    return countRows(q, q.selectFrom('wide' as never).where(where))
+  }
+  await add('wide', 10_100)
+  expect(await total()).toBe(10_001)
+  await add('wide', 5)
+  expect(await total()).toBe(10_001)
+  await db.write(async (tx) => void (await sql`delete from wide`.execute(tx.q)))
+  expect(await total()).toBe(0)
+  await add('wide', 3)
+  expect(await total()).toBe(3)
+  // A row more in another table may be one less of those that are counted.
+  await add('wide', 10_100)
+  expect(await total(none)).toBe(10_001)
+  await add('apart', 1)
+  expect(await total(none)).toBe(0)
+})
+
 test('a statement of which nothing is known moves everything', async () => {
   expect(await movedBy('create table later (id text)')).toEqual(TABLES)
   expect(await movedBy('reindex apart')).toEqual(TABLES)
@@ -83,11 +182,11 @@ test('a commit of another connection moves everything, and whoever wants to know
   expect(db.changes.moment()).toBeUndefined()
   expect(heard).toBeGreaterThan(0)
   await settled()
-  expect(db.changes.unmoved(['parent'], before)).toBe(false)
+  expect(db.changes.unmoved([wholeTable('parent')], before)).toBe(false)
   const after = await settled()
   await db.write(async ({ q }) => void (await sql.raw('delete from noted').execute(q)))
   await settled()
-  expect(db.changes.unmoved(['parent', 'apart'], after)).toBe(true)
+  expect(db.changes.unmoved([wholeTable('parent'), wholeTable('apart')], after)).toBe(true)
   end()
 })
 
@@ -99,7 +198,7 @@ test('a transaction that is undone moves nothing that others rely on for longer 
   })
   await expect(refused).rejects.toThrow('refused')
   expect(await settled()).toBeGreaterThanOrEqual(before)
-  expect(db.changes.unmoved(['parent'], before)).toBe(true)
+  expect(db.changes.unmoved([wholeTable('parent')], before)).toBe(true)
 })
 
 test('a statement that reads more than tables is refused where tables are noted', async () => {
@@ -113,7 +212,11 @@ test('a statement that reads more than tables is refused where tables are noted'
   ]) {
     expect(() => named.readBy(`select ${more} from apart`)).toThrow('more than tables')
   }
-  expect(named.readBy('select "n" from "child" join parent on 1 = 1')).toEqual(['child', 'parent'])
+  const read = named.readBy('select "n" from "child" join parent on 1 = 1')
+  expect(read).toEqual([
+    { table: 'child', columns: ['n'] },
+    { table: 'parent', columns: [] },
+  ])
   await expect(sql`select random()`.execute(db.noting(() => undefined))).rejects.toThrow('more than tables')
 })
 

@@ -22,8 +22,8 @@ export class Connection {
   readonly #statements = new Map<string, sqlite3.Statement>()
   readonly #preparing = new Map<string, Promise<sqlite3.Statement>>()
   #closed = false
-  /** Called with the SQL of whatever runs here, before it does. */
-  onStatement: ((sql: string) => void) | undefined
+  /** Called with the SQL and the parameters of whatever runs here, before it does. */
+  onStatement: ((sql: string, parameters: readonly unknown[]) => void) | undefined
 
   private constructor(db: sqlite3.Database, explain: (error: Error) => unknown) {
     this.#db = db
@@ -48,7 +48,7 @@ export class Connection {
 
   /** Runs one statement and gives its rows. */
   async all(sql: string, parameters: readonly unknown[] = []): Promise<Record<string, unknown>[]> {
-    this.onStatement?.(sql)
+    this.onStatement?.(sql, parameters)
     const values = bind(parameters)
     const statement = this.#prepared(sql) ?? (await this.#prepare(sql))
     return new Promise((resolve, reject) => {
@@ -60,7 +60,7 @@ export class Connection {
 
   /** Runs one statement that gives no rows. */
   async run(sql: string, parameters: readonly unknown[] = []): Promise<RunResult> {
-    this.onStatement?.(sql)
+    this.onStatement?.(sql, parameters)
     const values = bind(parameters)
     const statement = this.#prepared(sql) ?? (await this.#prepare(sql))
     const explain = this.#explain
@@ -74,7 +74,7 @@ export class Connection {
 
   /** Runs a whole script without parameters. */
   exec(sql: string): Promise<void> {
-    this.onStatement?.(sql)
+    this.onStatement?.(sql, [])
     return new Promise((resolve, reject) => {
       this.#db.exec(sql, (error) => (error === null ? resolve() : reject(this.#explain(error))))
     })

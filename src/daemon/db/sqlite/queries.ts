@@ -1,5 +1,6 @@
 import { CamelCasePlugin, Kysely, type PluginTransformResultArgs, type QueryResult, type UnknownRow } from 'kysely'
 import type { Schema } from '../schema.ts'
+import type { RowsById } from '../table-parts.ts'
 import { type ConnectionSource, sqliteDialect } from './dialect.ts'
 
 /** The query builder over connections of ours: camelCase in the program, snake_case in the database. */
@@ -16,12 +17,16 @@ export class SqliteQueries extends Kysely<Schema> {
     this.#source = source
   }
 
-  /** The rows of a statement, as the builder gives them; none of one that changes rows and returns nothing. */
-  async rowsOf({ sql, givesRows }: MadeStatement, parameters: readonly unknown[]): Promise<UnknownRow[]> {
+  /** The rows of a statement, as the builder gives them; none of one that changes rows and returns nothing. `rows`: those of a table to which it keeps. */
+  async rowsOf(
+    { sql, givesRows }: MadeStatement,
+    parameters: readonly unknown[],
+    rows?: RowsById,
+  ): Promise<UnknownRow[]> {
     const source = this.#source
     const connection = await source.acquire()
     try {
-      source.note?.(sql)
+      source.note?.(sql, rows)
       if (givesRows) return NAMES.named(await connection.all(sql, parameters))
       await connection.run(sql, parameters)
       return []

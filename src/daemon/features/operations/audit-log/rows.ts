@@ -2,11 +2,11 @@ import { type Selectable, sql } from 'kysely'
 import type { AuditLog, listAuditLogs } from '../../../../shared/api/admin.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
-import { cachedPage, compiled } from '../../../core/cached.ts'
+import { cached, compiled } from '../../../core/cached.ts'
+import { JsonText, type WrittenPage } from '../../../core/json-text.ts'
 import type { Queries } from '../../../db/db.ts'
 import { jsonObjectText } from '../../../db/json.ts'
-import { keptRows } from '../../../db/kept-results.ts'
-import { countQuery, offsetOf, totalByPage } from '../../../db/paging.ts'
+import { countQuery, keptTotal, offsetOf, totalByPage } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
 import { containing, contains } from '../../../db/text-search.ts'
 
@@ -14,13 +14,8 @@ type Query = Input<typeof listAuditLogs>['query']
 /** Which rows are meant. */
 export type AuditFilter = Omit<Query, 'page' | 'limit'>
 
-const SHOWN_COLUMNS = [
-  ...(['id', 'userId', 'apiKeyId', 'action', 'resource', 'resourceId', 'details'] as const),
-  ...(['ipAddress', 'userAgent', 'requestId', 'createdAt'] as const),
-] as const
-
 /** A row with the names of its user. */
-export type AuditRow = Pick<Selectable<Schema['auditLog']>, (typeof SHOWN_COLUMNS)[number]> & {
+export type AuditRow = Omit<Selectable<Schema['auditLog']>, 'seq' | 'hash'> & {
   readonly username: string | null
   readonly email: string | null
 }
@@ -66,31 +61,43 @@ function shownWith(row: AuditRow, details: AuditLog['details']): AuditLog {
   }
 }
 
-/** One page, newest first. The page is found in an index; only its rows are read. */
-export async function listAudit(q: Queries, query: Query): Promise<{ items: AuditLog[]; total: number }> {
-  const rows = await pageOfAudit(q, query)
-  const total = totalByPage(query, rows.length) ?? (await countAudit(q, query))
-  return { items: rows.map(shown), total }
+/**
+ * One page, newest first. The page is found in an index; only its rows are read, and written by the database as {@link shown} makes them:
+ * every change of anything adds a row, so no page stays what it was for long.
+ */
+export async function listAudit(q: Queries, query: Query): Promise<WrittenPage> {
+  const [page] = await pageOfAudit(q, query)
+  const { page: _, limit: __, ...filter } = query
+  const total = totalByPage(query, page?.found ?? 0) ?? (await keptTotal(q, countOfAudit(filter)))
+  return { items: new JsonText(`[${page?.json ?? ''}]`), total }
 }
 
-const pageOfAudit = cachedPage((q, query: Query) => {
+const pageOfAudit = cached((q, query: Query) => {
   const page = newestFirst(matchingRows(q, query).select('auditLog.seq')).limit(query.limit).offset(offsetOf(query))
-  return newestFirst(
-    q
-      .selectFrom(page.as('page'))
-      .innerJoin('auditLog', 'auditLog.seq', 'page.seq')
-      .leftJoin('user', 'user.id', 'auditLog.userId')
-      .select(SHOWN_COLUMNS.map((column) => `auditLog.${column}` as const))
-      .select(['user.username', 'user.email']),
-  )
+  return q
+    .selectFrom(page.as('page'))
+    .innerJoin('auditLog', 'auditLog.seq', 'page.seq')
+    .leftJoin('user', 'user.id', 'auditLog.userId')
+    .select((eb) => [
+      sql<string | null>`group_concat(${SHOWN_ROW}, ',' order by audit_log.created_at desc, audit_log.seq desc)`.as(
+        'json',
+      ),
+      eb.fn.countAll<number>().as('found'),
+    ])
 })
 
-const countOfAudit = compiled((q, filter: AuditFilter) => countQuery(q, matchingRows(q, filter)))
+/** A row as {@link shown} makes it, by the database. */
+const SHOWN_ROW = sql`json_object(
+  'id', audit_log.id, 'userId', audit_log.user_id, 'apiKeyId', audit_log.api_key_id, 'action', audit_log.action,
+  'resource', audit_log.resource, 'resourceId', audit_log.resource_id,
+  'details', json(case when audit_log.details is not null then
+    coalesce(${jsonObjectText(sql.ref('audit_log.details'))}, json_object('unreadable', audit_log.details)) end),
+  'ipAddress', audit_log.ip_address, 'userAgent', audit_log.user_agent, 'requestId', audit_log.request_id,
+  'user', json(case when "user".username is not null and "user".email is not null then
+    json_object('id', audit_log.user_id, 'username', "user".username, 'email', "user".email) end),
+  'timestamp', audit_log.created_at)`
 
-async function countAudit(q: Queries, { page: _, limit: __, ...filter }: Query): Promise<number> {
-  const [count] = await keptRows(q, countOfAudit(filter))
-  return Number(count?.total)
-}
+const countOfAudit = compiled((q, filter: AuditFilter) => countQuery(q, matchingRows(q, filter)))
 
 /** One row. */
 export async function findAudit(q: Queries, id: string): Promise<AuditLog | undefined> {

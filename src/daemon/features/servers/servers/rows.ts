@@ -10,12 +10,12 @@ import type { ServerStatus } from '../../../../shared/kernel/server-life.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Visibility } from '../../../access/permit.ts'
 import { assignedNodes } from '../../../access/relations.ts'
-import { cachedPage, compiled } from '../../../core/cached.ts'
+import { compiled } from '../../../core/cached.ts'
 import type { Queries } from '../../../db/db.ts'
 import { keptRows } from '../../../db/kept-results.ts'
-import { countQuery, offsetOf, totalByPage } from '../../../db/paging.ts'
+import { countQuery, keptTotal, offsetOf, totalByPage } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
-import { statement } from '../../../db/statement.ts'
+import { jsonStatement, statement } from '../../../db/statement.ts'
 import { containing, contains } from '../../../db/text-search.ts'
 
 const SERVER_COLUMNS = [
@@ -106,8 +106,10 @@ export const insertServerRow = statement((q, row: NewServerRow) => {
   return q.insertInto('server').values(values as NewServerRow) // it has all of its columns
 })
 
-const serverById = statement((q, { id }: { id: string }) =>
-  joined(q).select('template.definition as templateDefinition').where('server.id', '=', id),
+const serverById = statement(
+  (q, { id }: { id: string }) =>
+    joined(q).select('template.definition as templateDefinition').where('server.id', '=', id),
+  { keepsTo: ({ id }) => ({ table: 'server', ids: [id] }) },
 )
 
 /** The server with this id. */
@@ -116,8 +118,10 @@ export async function findServerRow(q: Queries, id: string) {
   return row === undefined ? undefined : kept(row, row.templateDefinition)
 }
 
-const serversByIds = statement((q, { ids }: { ids: string }) =>
-  joined(q).where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
+const serversByIds = jsonStatement(
+  (q, { ids }: { ids: string }) =>
+    joined(q).where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
+  { keepsTo: ({ ids }) => ({ table: 'server', ids: JSON.parse(ids) as string[] }) }, // made of such below
 )
 
 /** Those of the servers with these ids that are there, in any order. */
@@ -142,32 +146,34 @@ const countOfServers = compiled((q, { visibility, filter }: Asked) =>
   countQuery(q, narrow(q.selectFrom('server'), visibility, filter)),
 )
 
-const pageOfServers = cachedPage((q, { visibility, filter }: Asked) => {
-  const ids = narrow(q.selectFrom('server'), visibility, filter)
-    .select('server.id')
-    .limit(filter.limit)
-    .offset(offsetOf(filter))
-  return sorted(joined(q).where('server.id', 'in', sorted(ids, filter)), filter)
+const pageOfServers = compiled((q, { visibility, filter }: Asked) => {
+  const matching = narrow(q.selectFrom('server'), visibility, filter).select('server.id')
+  return sorted(matching, filter).limit(filter.limit).offset(offsetOf(filter))
 })
 
 const definitionsOf = compiled((q, ids: readonly string[]) =>
   q.selectFrom('template').select(['id', 'definition']).where('id', 'in', ids),
 )
 
-/** One page of the servers that the caller may see, and how many there are. */
+/**
+ * One page of the servers that the caller may see, and how many there are. Which they are is kept until something changes by which
+ * they are found or ordered; their rows are read by their ids, so that a page stays as it is when other servers change.
+ */
 export async function listServerRows(
   q: Queries,
   visibility: Visibility,
   filter: ServerFilter,
 ): Promise<{ rows: ServerRow[]; total: number }> {
-  const found = await pageOfServers(q, { visibility, filter })
-  const total = totalByPage(filter, found.length) ?? (await countServers(q, { visibility, filter }))
-  return { rows: await withDefinitions(q, found), total }
-}
-
-async function countServers(q: Queries, { visibility, filter }: Asked): Promise<number> {
-  const [count] = await keptRows(q, countOfServers({ visibility, filter: { ...filter, page: 1 } }))
-  return Number(count?.total)
+  const query = pageOfServers({ visibility, filter })
+  // What depends on the time is another query each time.
+  const isTimed = visibility !== 'all' && visibility.related !== null
+  const page = isTimed ? (await q.executeQuery(query)).rows : await keptRows(q, query)
+  const ids = page.map(({ id }) => id)
+  const found = new Map((await findServerRows(q, ids)).map((row) => [row.id, row]))
+  const total =
+    totalByPage(filter, ids.length) ??
+    (await keptTotal(q, countOfServers({ visibility, filter: { ...filter, page: 1 } })))
+  return { rows: ids.flatMap((id) => found.get(id) ?? []), total }
 }
 
 /** Adds the definitions of the templates, each read once: they are the largest part, and many servers share one. */

@@ -1,0 +1,51 @@
+import type { ChangeOf, ReadOf } from './sqlite/named-tables.ts'
+import { idsGiven } from './sqlite/narrow-update.ts'
+
+/** What something was made from of a table: all of it, or parts, each with a name by which its changes are known. */
+export interface Seen {
+  readonly table: string
+  readonly parts: readonly string[] | 'all'
+  /** The same for single rows. */
+  readonly rows: readonly string[]
+}
+
+/** What else than columns and rows of a table changes: rows go, or nothing is known; rows are added; rows change, nobody knows which. */
+const [ANYTHING, ADDED, SOME] = ['!', '+', '~'] as const
+
+/** A table, whatever changes in it. */
+export function wholeTable(table: string): Seen {
+  return { table, parts: 'all', rows: [] }
+}
+
+/** What a query reads. `stays`: its result is the same with more rows. */
+export function seenBy({ table, columns }: ReadOf, { stays = false } = {}): Seen {
+  if (columns === 'all') return wholeTable(table)
+  const parts = [table + ANYTHING, ...(stays ? [] : [table + ADDED]), ...columns.map((column) => `${table}.${column}`)]
+  return { table, parts, rows: [] }
+}
+
+/** Rows of a table that a query reads by their ids, and no others of it. */
+export interface RowsById {
+  readonly table: string
+  readonly ids: readonly string[]
+}
+
+/** What a query sees that reads these rows alone: also those that are not there, which may be added. */
+export function seenRows({ table, ids }: RowsById): Seen {
+  return { table, parts: [table + ANYTHING, table + SOME, table + ADDED], rows: ids.map((id) => rowOf(table, id)) }
+}
+
+/** What a statement with these parameters changes; of single rows in `rows`. */
+export function changedParts(change: ChangeOf, parameters: readonly unknown[]): { parts: string[]; rows: string[] } {
+  const { table } = change
+  if (change.how !== 'updates')
+    return { parts: [table, table + (change.how === 'inserts' ? ADDED : ANYTHING)], rows: [] }
+  const ids = change.rows === undefined ? undefined : idsGiven(change.rows, parameters)
+  const parts = [table, ...change.columns.map((column) => `${table}.${column}`)]
+  if (ids === undefined) return { parts: [...parts, table + SOME], rows: [] }
+  return { parts, rows: ids.map((id) => rowOf(table, id)) }
+}
+
+function rowOf(table: string, id: string): string {
+  return `${table} ${id}`
+}
