@@ -42,6 +42,9 @@ const OPERATOR_FIELDS = [
   'mounts',
 ] as const satisfies readonly (keyof ServerPatch)[]
 
+/** Columns that are the panel's alone: no specification has them, so the node need not hear of a change. */
+const PANEL_COLUMNS: ReadonlySet<string> = new Set(['description', 'databaseAllocation'])
+
 type Patch = z.output<typeof ServerPatch>
 
 /** What an edit needs of the rest of the daemon. */
@@ -92,14 +95,17 @@ export async function changeServer(
     }
     await ensureCapacity(tx, node, growing, row.id)
   }
-  const generation = row.generation + 1
+  const isForNode = Object.keys(changedColumns).some((column) => !PANEL_COLUMNS.has(column))
+  const generation = isForNode ? row.generation + 1 : row.generation
   await tx.q
     .updateTable('server')
     .set({ ...wanted.columns, generation, updatedAt: tx.now })
     .where('id', '=', row.id)
     .execute()
-  await replaceQueuedApplies(tx, deps.bus, row)
-  await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
+  if (isForNode) {
+    await replaceQueuedApplies(tx, deps.bus, row)
+    await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
+  }
   const data = { updatedBy: userId, change: Object.keys(changed).join(',') }
   const done: Done = {
     audit: { resourceId: row.id, details: maskEnvironment(changed, row) },
