@@ -76,7 +76,7 @@ export interface Db {
 }
 
 /** What is known of changes of tables, by whatever program. */
-export type Changes = Pick<TableChanges, 'moment' | 'unmoved' | 'onForeign'>
+export type Changes = Pick<TableChanges, 'looked' | 'moment' | 'unmoved' | 'onForeign'>
 
 /** Opens (or creates) the database at `file`. The schema is not touched: see migrations.ts. */
 export async function openDb(file: string, clock: Clock): Promise<Db> {
@@ -100,6 +100,7 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     return now
   }
   const known = {
+    looked: () => changes.looked(),
     moment,
     unmoved: (seen: readonly Seen[], since: number): boolean => changes.unmoved(seen, since),
     onForeign: (listener: () => void) => changes.onForeign(listener),

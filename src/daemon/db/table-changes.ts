@@ -3,6 +3,8 @@ import { cachedBySql, type NamedTables, namedTables } from './sqlite/named-table
 import { WalIndex } from './sqlite/wal-index.ts'
 import { changedParts, type Seen, seenBy } from './table-parts.ts'
 
+const DONE = Promise.resolve()
+
 /** Far more rows than are written between two times that somebody looks at what was made of them. */
 const MOST_ROWS = 50_000
 
@@ -31,6 +33,10 @@ export class TableChanges {
   #isCommitted = false
   /** Whether what a transaction of this process sees is all counted. */
   #insideIsKnown = false
+  /** The look that has been made in this turn, and the one that is going to be. */
+  #look: { readonly isKnown: boolean } | undefined
+  #looking: Promise<void> | undefined
+  #isClosed = false
   /** What the writer calls the state of the file; it changes with commits of other connections alone. */
   #dataVersion: unknown
 
@@ -51,9 +57,28 @@ export class TableChanges {
     writer.onStatement = (sql, parameters) => this.#noted(sql, parameters)
   }
 
+  /**
+   * Looks whether anything is committed that is not counted yet: once for all who ask in one turn of the event loop, when everything that has
+   * come in is read. Whoever asked came before that look, so what is committed after it is nothing that they must see: until this turn's work
+   * is done, {@link TableChanges.moment} goes by it. A look takes a tenth of a cached answer.
+   */
+  looked(): Promise<void> {
+    if (this.#look !== undefined) return DONE
+    this.#looking ??= new Promise((resolve) => {
+      setImmediate(() => {
+        this.#looking = undefined
+        if (!this.#isClosed) this.#look = { isKnown: this.#index.isKnown() }
+        resolve()
+        // Behind all that goes on from here without waiting for anything else.
+        queueMicrotask(() => process.nextTick(() => (this.#look = undefined)))
+      })
+    })
+    return this.#looking
+  }
+
   /** The present moment for {@link TableChanges.unmoved}; `undefined` while something is committed that is not counted yet. */
   moment(): number | undefined {
-    if (this.#index.isKnown()) return this.#count
+    if (this.#look?.isKnown ?? this.#index.isKnown()) return this.#count
     if (!this.#busy) this.#foreign()
     return undefined
   }
@@ -138,6 +163,7 @@ export class TableChanges {
   }
 
   close(): void {
+    this.#isClosed = true
     this.#index.close()
   }
 

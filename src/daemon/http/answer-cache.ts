@@ -69,7 +69,9 @@ export class AnswerCache {
   }
 
   /** The answer that is known by `key`, which must hold all that the caller and the request have to do with it. */
-  find(key: string): CachedAnswer | undefined {
+  async find(key: string): Promise<CachedAnswer | undefined> {
+    if (!this.#entries.has(key)) return undefined
+    await this.#db.changes.looked()
     const entry = this.#entries.get(key)
     if (entry === undefined) return undefined
     const moment = this.#db.changes.moment()
@@ -89,7 +91,7 @@ export class AnswerCache {
     const running = this.#running.get(key)
     if (running !== undefined && running.since === this.#db.changes.moment()) {
       await running.done.catch(() => undefined) // whoever began it gets the failure; this one makes its own
-      const found = this.find(key)
+      const found = await this.find(key)
       if (found !== undefined) return found
     }
     const since = this.#db.changes.moment()

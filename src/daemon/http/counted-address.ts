@@ -5,6 +5,7 @@ import { isIPv6 } from 'node:net'
  * each address in it. An IPv4 address in IPv6 clothes is the IPv4 address.
  */
 export function countedAddress(ip: string): string {
+  if (!ip.includes(':')) return ip
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip)?.[1]
   if (mapped !== undefined) return mapped
   if (!isIPv6(ip)) return ip

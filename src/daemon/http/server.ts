@@ -300,7 +300,7 @@ function cached(http: HttpServer, { endpoint, handleCached }: CachedRoute): Rout
     const caller = await http.identify(endpoint, request, reply)
     const key = `${rightsKey(caller)} ${request.url}`
     const answer =
-      http.answers.find(key) ??
+      (await http.answers.find(key)) ??
       (await http.answers.make(key, async (reading) => {
         await permit(reading.at, endpoint.access, caller, request.params as Record<string, string>) // as in admit
         const input = {

@@ -56,6 +56,7 @@ class CredentialCache implements LiveCredentials {
   }
 
   async resolve(token: string): Promise<Caller | Refusal> {
+    await this.#db.changes.looked()
     this.#db.changes.moment() // hears of what others have written
     const parts = parseToken(token)
     if (parts === undefined || parts.kind === 'pnk') return 'unknown'
