@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { sendCommand } from '../../src/shared/api/console.ts'
 import { installServer, powerServer } from '../../src/shared/api/power.ts'
@@ -184,7 +184,7 @@ async function type(client: Client, text: string, { server, character }: Walker,
 }
 
 async function edit(client: Client, { server }: Walker): Promise<void> {
-  const body = { description: `edited ${randomUUID()}` }
+  const body = { description: `edited ${randomUUID()}`, startOrder: randomInt(1000) }
   await client.call(patchServer, { params: { serverId: server.id }, body }).catch((error: unknown) => {
     if (error instanceof PanelError && isRefusal(error)) throw error
     // With the daemon away it may have been done or not: audit and events must agree either way.

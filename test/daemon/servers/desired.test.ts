@@ -38,7 +38,7 @@ test('a game that ends cleanly while an edit is on its way is wanted to be stopp
   const server = await made()
   say(server, { power: 'running', pid: 5 })
   await stage.status(server.id, 'running')
-  const body = { description: 'another' }
+  const body = { name: 'another' }
   await stage.admin.call(patchServer, { params: { serverId: server.id }, body })
   const edit = await peer.until('the edit', () =>
     peer.of('command').find(({ serverId, generation }) => serverId === server.id && generation === 2),
