@@ -137,7 +137,7 @@ test.each([
   expect(await refusal(stage.admin.call(startServer, { ...params(server), body: {} }))).toMatchObject({
     code: 'AGENT_VERSION',
   })
-  const edited = await edit(server, { name: 'why' })
+  const edited = await edit(server, { maxCrashCount: 9 })
   const [sent] = (await stage.commands(server.id)).filter(({ generation }) => generation === edited.generation)
   const ended = await stage.ended(sent?.id ?? '')
   expect(ended).toMatchObject({ state: 'failed', error: expect.stringContaining('startup@1') })
