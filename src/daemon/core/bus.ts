@@ -122,8 +122,7 @@ const EVENT_LOG: Batch<Written> = {
 const insertEvents = statement<{ rows: string }, { id: number }>((q, { rows }) => ({
   compile: () =>
     sql<{ id: number }>`
-      with given as (select key, value from json_each(${rows}))
       insert into event (type, server_id, data, created_at)
-      select value ->> 0, value ->> 1, value ->> 2, value ->> 3 from given order by key
+      select value ->> 0, value ->> 1, value ->> 2, value ->> 3 from json_each(${rows}) order by key
       returning id`.compile(q),
 }))

@@ -7,7 +7,7 @@ import { Connection } from './sqlite/connection.ts'
 import type { ConnectionSource } from './sqlite/dialect.ts'
 import { ReaderPool } from './sqlite/reader-pool.ts'
 import { TableChanges } from './table-changes.ts'
-import { type Seen, seenRows } from './table-parts.ts'
+import { keepingTo, type Seen } from './table-parts.ts'
 import { WriteQueue } from './write-queue.ts'
 
 /** Where queries go: the readers outside a transaction, the writer inside one. */
@@ -115,11 +115,7 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     withFirst: (first, scope) => queue.withFirst(first, scope),
     isScoped: () => queue.isScoped(),
     changes: known,
-    noting: (note) =>
-      reading((sql, rows) => {
-        const seen = changes.readBy(sql)
-        note(rows === undefined ? seen : seen.map((one) => (one.table === rows.table ? seenRows(rows) : one)))
-      }),
+    noting: (note) => reading((sql, rows) => note(keepingTo(rows, changes.readBy(sql)))),
     health: () => health.now(),
     onHealth: (listener) => health.onChange(listener),
     catchUp: (work) => queue.catchUp(work),

@@ -1,11 +1,12 @@
 import type { CompiledQuery, Kysely } from 'kysely'
 import type { Schema } from './schema.ts'
 import type { ConnectionSource } from './sqlite/dialect.ts'
-import { SqliteQueries } from './sqlite/queries.ts'
+import { type MadeStatement, SqliteQueries } from './sqlite/queries.ts'
 import type { TableChanges } from './table-changes.ts'
-import type { Seen } from './table-parts.ts'
+import { keepingTo, type RowsById, type Seen } from './table-parts.ts'
 
-const MOST = 500
+/** Of all results together, each of which counts as a row more. */
+const MOST_ROWS = 10_000
 
 interface Kept {
   readonly rows: readonly unknown[]
@@ -23,18 +24,16 @@ export type Sight = Pick<TableChanges['inside'], 'moment' | 'unmoved'>
 export class KeptResults {
   readonly #readBy: TableChanges['readBy']
   readonly #kept = new Map<string, Kept>()
+  #rows = 0
 
   /** `readBy` says what a statement reads. */
   constructor(readBy: TableChanges['readBy']) {
     this.#readBy = readBy
   }
 
-  async rowsOf<O>(
-    query: CompiledQuery<O>,
-    sight: Sight,
-    { run, stays }: { run: () => Promise<readonly O[]>; stays: Stays<O> | undefined },
-  ): Promise<readonly O[]> {
-    const key = `${query.sql} ${JSON.stringify(query.parameters)}`
+  async rowsOf<O>(asked: Asked<O>, sight: Sight): Promise<readonly O[]> {
+    const { sql, parameters, run, stays, keepsTo } = asked
+    const key = `${sql} ${JSON.stringify(parameters)}`
     const since = sight.moment()
     const known = this.#kept.get(key)
     if (known !== undefined && since !== undefined && sight.unmoved(known.seen, known.since)) {
@@ -43,22 +42,41 @@ export class KeptResults {
       return known.rows as readonly O[] // of the same query
     }
     const rows = await run()
-    const seen = this.#readBy(query.sql, { stays: stays?.(rows) === true })
+    const seen = keepingTo(keepsTo, this.#readBy(sql, { stays: stays?.(rows) === true }))
     // What a transaction has changed itself may still be undone.
     if (since === undefined || !sight.unmoved(seen, since)) return rows
-    this.#kept.delete(key)
+    this.#forget(key)
     this.#kept.set(key, { rows, seen, since })
-    const [oldest] = this.#kept.keys()
-    if (this.#kept.size > MOST && oldest !== undefined) this.#kept.delete(oldest)
+    this.#rows += 1 + rows.length
+    for (const oldest of this.#kept.keys()) {
+      if (this.#rows <= MOST_ROWS) break
+      this.#forget(oldest)
+    }
     return rows
   }
+
+  #forget(key: string): void {
+    const kept = this.#kept.get(key)
+    if (kept === undefined) return
+    this.#rows -= 1 + kept.rows.length
+    this.#kept.delete(key)
+  }
+}
+
+/** A query whose rows may be kept. */
+interface Asked<O> {
+  readonly sql: string
+  readonly parameters: readonly unknown[]
+  readonly run: () => Promise<readonly O[]>
+  readonly stays?: Stays<O> | undefined
+  readonly keepsTo?: RowsById | undefined
 }
 
 /** Queries that may be answered by what is kept. */
 export class KeepingQueries extends SqliteQueries {
   readonly #results: KeptResults
   readonly #sight: Sight
-  readonly #note: ((sql: string) => void) | undefined
+  readonly #note: ConnectionSource['note']
 
   constructor(source: ConnectionSource, { results, sight }: { results: KeptResults; sight: Sight }) {
     super(source)
@@ -70,7 +88,18 @@ export class KeepingQueries extends SqliteQueries {
   async kept<O>(query: CompiledQuery<O>, stays?: Stays<O>): Promise<readonly O[]> {
     this.#note?.(query.sql)
     const run = async (): Promise<readonly O[]> => (await this.executeQuery<O>(query)).rows
-    return this.#results.rowsOf(query, this.#sight, { run, stays })
+    return this.#results.rowsOf({ ...query, run, stays }, this.#sight)
+  }
+
+  /** The same for a statement that is made already, and keeps to these rows of a table. */
+  async keptRowsOf(
+    made: MadeStatement,
+    parameters: readonly unknown[],
+    keepsTo: RowsById | undefined,
+  ): Promise<readonly unknown[]> {
+    this.#note?.(made.sql, keepsTo)
+    const run = (): Promise<readonly unknown[]> => this.rowsOf(made, parameters, keepsTo)
+    return this.#results.rowsOf({ sql: made.sql, parameters, run, keepsTo }, this.#sight)
   }
 }
 

@@ -1,10 +1,19 @@
 import type { CompiledQuery, SelectQueryBuilder } from 'kysely'
 import type { Queries } from './db.ts'
 import { asJson, rowsOf } from './json-rows.ts'
+import { KeepingQueries } from './kept-results.ts'
 import type { SqlValue } from './sqlite/connection.ts'
 import { givesRows } from './sqlite/dialect.ts'
 import { queriesOver, SqliteQueries } from './sqlite/queries.ts'
 import type { RowsById } from './table-parts.ts'
+
+/** What else is known of a statement. */
+export interface StatementOptions<P> {
+  /** The rows of a table that it reads, where it reads no others of that table. */
+  readonly keepsTo?: (values: P) => RowsById
+  /** Its rows are kept as long as nothing of what it reads changes ({@link keptRows}): they must not be changed. */
+  readonly kept?: boolean
+}
 
 /** Stands before the name of a value while the SQL is made; no value of ours begins with it. */
 const PLACE = '\0value:'
@@ -12,16 +21,17 @@ const PLACE = '\0value:'
 /**
  * A statement whose SQL is made once, with values that are given by name each time: what is done for every order, and reads of wide
  * joins, cost more to make than to run. `build` gets a place for each value, which it puts where the value belongs and looks at no further.
- * `keepsTo`: the rows of a table that it reads, where it reads no others of that table.
  */
 export function statement<P extends Readonly<Record<string, SqlValue>>, O>(
   build: (q: Queries, places: P) => { compile(): CompiledQuery<O> },
-  { keepsTo }: { readonly keepsTo?: (values: P) => RowsById } = {},
+  { keepsTo, kept = false }: StatementOptions<P> = {},
 ): (q: Queries, values: P) => Promise<O[]> {
   let made: Made<O> | undefined
   return async (q, values) => {
     made ??= make(build)
     const parameters = made.parameters.map(({ name, value }) => (name === undefined ? value : values[name]))
+    if (kept && q instanceof KeepingQueries)
+      return [...((await q.keptRowsOf(made, parameters, keepsTo?.(values))) as O[])] // as below
     if (q instanceof SqliteQueries) return (await q.rowsOf(made, parameters, keepsTo?.(values))) as O[] // the SQL says what its rows are
     return (await q.executeQuery<O>({ ...made.query, parameters })).rows
   }
@@ -30,7 +40,7 @@ export function statement<P extends Readonly<Record<string, SqlValue>>, O>(
 /** The same for a query of wide rows, which come as JSON ({@link asJson}). */
 export function jsonStatement<P extends Readonly<Record<string, SqlValue>>, DB, TB extends keyof DB, O>(
   build: (q: Queries, places: P) => SelectQueryBuilder<DB, TB, O>,
-  options: { readonly keepsTo?: (values: P) => RowsById } = {},
+  options: StatementOptions<P> = {},
 ): (q: Queries, values: P) => Promise<O[]> {
   let names: readonly string[] = []
   const run = statement((q, places: P) => {

@@ -35,6 +35,11 @@ export function seenRows({ table, ids }: RowsById): Seen {
   return { table, parts: [table + ANYTHING, table + SOME, table + ADDED], rows: ids.map((id) => rowOf(table, id)) }
 }
 
+/** What a query sees that keeps to certain rows of one of its tables. */
+export function keepingTo(rows: RowsById | undefined, seen: readonly Seen[]): readonly Seen[] {
+  return rows === undefined ? seen : seen.map((one) => (one.table === rows.table ? seenRows(rows) : one))
+}
+
 /** What a statement with these parameters changes; of single rows in `rows`. */
 export function changedParts(change: ChangeOf, parameters: readonly unknown[]): { parts: string[]; rows: string[] } {
   const { table } = change

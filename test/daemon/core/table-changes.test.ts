@@ -9,6 +9,7 @@ import { migrate } from '../../../src/daemon/db/migrations.ts'
 import { countRows } from '../../../src/daemon/db/paging.ts'
 import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
 import { namedTables } from '../../../src/daemon/db/sqlite/named-tables.ts'
+import { statement } from '../../../src/daemon/db/statement.ts'
 import { type Seen, seenRows, wholeTable } from '../../../src/daemon/db/table-parts.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
 
@@ -139,6 +140,39 @@ test('all of a table moves by what is not read, and rows that are added are not 
   expect(await lookedAt('update or ignore wide set d = 1 where id = ?', ['one'])).toEqual(all)
   expect(await lookedAt('update wide set d = 1 where id = ?; delete from wide', ['one'])).toEqual(all)
   expect(await lookedAt('update doubled set n = 5 where id = ?', ['one'])).toEqual(['computed'])
+})
+
+test('a row that is kept by its id is as it is read, whatever is written', async () => {
+  const kept = statement(
+    (_, { id }: { id: string }) => ({
+      compile: () => sql`select id, a, d from wide where id = ${id}`.compile(db.read),
+    }),
+    { kept: true, keepsTo: ({ id }) => ({ table: 'wide', ids: [id] }) },
+  )
+  await db.write(async ({ q }) => void (await sql`insert or ignore into wide (id) values ('one'), ('two')`.execute(q)))
+  for (const write of [
+    "update wide set a = 11, d = 'x' where id = 'two'",
+    "update wide set a = coalesce(a, 0) + 1 where id = 'one'",
+    "delete from wide where id = 'one'",
+    "insert into wide (id, a) values ('one', 5)",
+    "replace into wide (id, a) values ('one', 6)",
+    'update wide set d = 7',
+  ]) {
+    await settled()
+    const before = await kept(db.read, { id: 'one' })
+    await db.write(async ({ q }) => {
+      expect(await kept(q, { id: 'one' })).toEqual(before)
+      const id = / where id = '(\w+)'$/.exec(write)?.[1]
+      const query = id === undefined ? write : write.replace(`'${id}'`, '?')
+      await q.executeQuery(CompiledQuery.raw(query, id === undefined ? [] : [id]))
+      expect(await kept(q, { id: 'one' })).toEqual(
+        (await sql`select id, a, d from wide where id = 'one'`.execute(q)).rows,
+      )
+    })
+    await settled()
+    const { rows } = await sql`select id, a, d from wide where id = 'one'`.execute(db.read)
+    expect(await kept(db.read, { id: 'one' })).toEqual(rows)
+  }
 })
 
 test('a total beyond what lists report stays while rows are added, and no other', async () => {

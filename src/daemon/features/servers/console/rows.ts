@@ -11,8 +11,9 @@ export type TypingRow = LifeRow &
     readonly consoleKind: string | null
   }
 
-const typingRow = statement((q, { id }: { id: string }) =>
-  q
+const typingRow = statement(
+  (q, { id }: { id: string }) =>
+    q
     .selectFrom('server')
     .innerJoin('template', 'template.id', 'server.templateId')
     .innerJoin('node', 'node.id', 'server.nodeId')
@@ -20,12 +21,13 @@ const typingRow = statement((q, { id }: { id: string }) =>
       'server.id', 'server.nodeId', 'node.name as nodeName', 'server.suspendedAt', 'server.suspensionReason',
       'server.deletingAt', 'server.archivedAt', 'server.activity', 'server.power', 'server.crashed', 'server.failed',
     ]) // biome-ignore format: columns
-    .select(
-      sql<string | null>`json_extract(coalesce(server.pinned_template, template.definition), '$.console.kind')`.as(
-        'consoleKind',
-      ),
-    )
-    .where('server.id', '=', id),
+      .select(
+        sql<string | null>`json_extract(coalesce(server.pinned_template, template.definition), '$.console.kind')`.as(
+          'consoleKind',
+        ),
+      )
+      .where('server.id', '=', id),
+  { kept: true, keepsTo: ({ id }) => ({ table: 'server', ids: [id] }) },
 )
 
 /** The server with this id. */
