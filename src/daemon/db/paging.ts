@@ -16,8 +16,8 @@ export async function countRows<DB, TB extends keyof DB, O>(
 
 /** The same for a {@link countQuery}. */
 export async function keptTotal(q: Queries, counting: CompiledQuery<{ readonly total: number }>): Promise<number> {
-  // Without a query in its conditions more rows are never less; beyond what a list reports they make no difference.
-  const grows = counting.sql.split(/\bselect\b/).length === 1 + COUNTS_WITH
+  // Of one table, without a query in its conditions, more rows are never less; beyond what a list reports they make no difference.
+  const grows = counting.sql.split(/\bselect\b/).length === 1 + COUNTS_WITH && !counting.sql.includes(' join ')
   const [count] = await keptRows(q, counting, grows ? ([count]) => Number(count?.total) > TOTAL_CAP : undefined)
   return Number(count?.total)
 }
