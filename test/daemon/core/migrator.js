@@ -4,8 +4,10 @@ import { pathToFileURL } from 'node:url'
 const [dist, file] = process.argv.slice(2)
 const { migrate } = await import(pathToFileURL(`${dist}/src/daemon/db/migrations.js`).href)
 const rows = 'with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000000)'
+const first = { id: 1, name: 'first', sql: 'create table one (a integer) strict;' }
+await migrate(file, [first])
 await migrate(file, [
-  { id: 1, name: 'first', sql: 'create table one (a integer) strict;' },
+  first,
   {
     id: 2,
     name: 'slow',
