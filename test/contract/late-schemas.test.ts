@@ -23,6 +23,9 @@ function schemas(by: Zod): Record<string, z.ZodType> {
     more: Row.extend({ kind: Kind.optional() }).partial({ age: true }),
     less: Row.pick({ name: true }).strict(),
     field: Row.shape.tags,
+    likeRow: by.object({ ...Row.shape, name: Row.extend({ kind: Kind }).omit({ tags: true }).shape.kind }),
+    likeLess: by.strictObject({ more: Name, ...Row.pick({ tags: true, name: true }).refine(() => true).shape }),
+    likePart: by.looseObject(Row.omit({ age: true }).strict().partial().shape),
     choice: by.enum(['x', 'y']).exclude(['y']),
     either: by.union([by.boolean(), Name.transform((text) => text.length)]),
     many: by.record(by.string().regex(/^k/), Row.or(by.literal(1))),
@@ -66,7 +69,9 @@ describe('schemas that are made when they are used', () => {
       return late.string()
     }
     const shape = Object.defineProperty({}, 'name', { enumerable: true, get })
-    const schema = late.object(shape as { name: z.ZodString }).optional()
+    const object = late.object(shape as { name: z.ZodString })
+    const schema = object.optional()
+    expect(object.shape).toBe(shape)
     expect(made).toBe(0)
     expect(schema.parse({ name: 'a' })).toEqual({ name: 'a' })
     expect(made).toBeGreaterThan(0)
