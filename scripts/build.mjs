@@ -21,7 +21,6 @@ const OUTSIDE = [
   '@lydell/node-pty',
   '@node-rs/argon2',
   'jq-wasm',
-  'pino',
   'pino-pretty',
   'sqlite3',
   'ssh2',
