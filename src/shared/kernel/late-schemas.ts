@@ -122,7 +122,9 @@ function lateObjectBy<T>(make: T): T {
 
 export const array = lateBy(zod.array)
 export const boolean = lateBy(zod.boolean)
+export const coerce = { ...zod.coerce, number: lateBy(zod.coerce.number) }
 export const discriminatedUnion = lateBy(zod.discriminatedUnion)
+export const email = lateBy(zod.email)
 const enumeration = lateBy(zod.enum)
 export const int = lateBy(zod.int)
 export const literal = lateBy(zod.literal)
@@ -133,6 +135,7 @@ export const record = lateBy(zod.record)
 export const strictObject = lateObjectBy(zod.strictObject)
 export const string = lateBy(zod.string)
 export const union = lateBy(zod.union)
+export const unknown = lateBy(zod.unknown)
 export { enumeration as enum }
 
 /** To walk through a schema, zod has to have it itself. */
