@@ -1137,6 +1137,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: [
       '/[A-Za-z_][A-Za-z0-9_]*/y',
       String.raw`/"[ !#-[\]-~]*"/y`,
+      String.raw`/[ !#-[\]-~]*/y`,
       String.raw`/-?\d{1,9}/y`,
       '/==|!=|<=|>=|<|>/y',
       String.raw`/true\b|false\b|null\b|-?(?:0|[1-9]\d{0,14})(?![\d.eE])/y`,
