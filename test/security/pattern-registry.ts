@@ -1141,8 +1141,11 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/-?\d{1,9}/y`,
       '/==|!=|<=|>=|<|>/y',
       String.raw`/true\b|false\b|null\b|-?(?:0|[1-9]\d{0,14})(?![\d.eE])/y`,
-      String.raw`/^[ -~\u00a0-\ud7ff\ue000-\ufffd]*$/`,
     ],
+  },
+  'src/cli/kit/output/plain-values.ts': {
+    sees: 'game',
+    patterns: [String.raw`/[\\\t]/`, String.raw`/^[\t -~\u00a0-\ud7ff\ue000-\ufffd]*$/`],
   },
   'src/cli/kit/profile/plain-yaml.ts': {
     sees: 'operator',
