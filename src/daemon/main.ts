@@ -7,7 +7,7 @@ import { type Clock, isoTime, systemClock } from '../shared/kernel/time.ts'
 import { collectAll, keepHeapSmall } from '../shared/platform/collect.ts'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
 import { ExposedPath } from '../shared/platform/private-folder.ts'
-import { type App, createApp } from './app.ts'
+import type { App } from './app.ts'
 import { type Config, type ConfigFlags, readConfig } from './config/config.ts'
 import { ConfigError, EXIT_CONFIG } from './config/config-problems.ts'
 import { Cleanup } from './core/cleanup.ts'
@@ -16,7 +16,7 @@ import { printError } from './core/notices.ts'
 import { watchBugs } from './core/watch-bugs.ts'
 import { openDb } from './db/db.ts'
 import { openingFailure, UnusableDatabaseError } from './db/db-health.ts'
-import { migrate, NewerDatabaseError } from './db/migrations.ts'
+import { beginMigration, NewerDatabaseError } from './db/migrations.ts'
 import { inDataFolder, lockDataFolder, UnusableDataFolder } from './start/data-folder.ts'
 import { serveLocally } from './start/local-socket.ts'
 import { reachableUrl } from './start/reachable-url.ts'
@@ -62,7 +62,9 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
       await chmod(folder, 0o700)
       await (await open(file, 'a', 0o600)).close() // its journal files get the same mode
     })
-    const schema = await migrate(file)
+    const migration = await beginMigration(file)
+    // Most of the program is loaded while another thread makes the tables of a new database.
+    const [schema, { createApp }] = await Promise.all([migration.done, import('./app.ts')])
     if (schema.from !== schema.to)
       log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
     const db = await openDb(file, clock)
@@ -124,12 +126,22 @@ interface Foreground {
 }
 
 /** How long a start lasts, with all that goes on behind the first answer. */
-const START_MS = 5000
+const START_MS = 4000
 
-/** Leaves memory to the games of the machine, from the start of this process on; what the start has left is given back behind it. */
+/** Longer than V8 remembers how fast the heap was filled. */
+const QUIET_MS = 6000
+
+/**
+ * Leaves memory to the games of the machine, behind the start of this process: until then V8 may take what makes it fast, and code that was
+ * made ready under its own flags fits. What the start has left is given back then, and once more when little happens: V8 makes the room of the young
+ * ones smaller only in a collection that finds it filled slowly.
+ */
 export function spareMemory(): void {
-  keepHeapSmall()
-  setTimeout(collectAll, START_MS).unref()
+  setTimeout(() => {
+    keepHeapSmall()
+    collectAll()
+    setTimeout(collectAll, QUIET_MS).unref()
+  }, START_MS).unref()
 }
 
 /** Starts a daemon, does `work`, and stops it; says why a start fails as a person would want to read it. */

@@ -29,7 +29,7 @@ export const startUp: Measurement = async (progress) => {
     await seedServers(panel, 100)
     const commands = await commandLine(panel)
     progress('the daemon')
-    await pause(IDLE_MS)
+    await pause(SETTLED_MS)
     const rss = await residentMiB(panel.daemonPid)
     const starts: number[] = []
     const bareStarts: number[] = []
@@ -38,7 +38,7 @@ export const startUp: Measurement = async (progress) => {
       bareStarts.push((await timed(['-e', '0'], panel.env)).ms)
       starts.push(await panel.startDaemon())
     }
-    await pause(IDLE_MS)
+    await pause(SETTLED_MS)
     return {
       ...commands,
       'daemon.firstAnswer': under(median(starts), 350, 'ms from spawn to /readyz'),

@@ -61,7 +61,9 @@ const expression = fc
         '.[-1]',
         '[]',
         '. ',
-        'keys',
+        ...['keys', 'sort', 'unique', 'reverse', 'first', 'last', 'add', 'not', '@tsv'],
+        ...['join(",")', 'join("")', 'sort_by(.id)', 'sort_by(.name)', 'sort_by(.)', 'first(.)', 'first | last'],
+        ...['"\\(.id): \\(.name)"', '"\\(.)"', '"a\\(.a.b )c"', '"\\n"', '"', '[.id, .name] | @tsv'],
         '.. | 1',
         '.id?',
         '.[1:2]',
@@ -106,6 +108,12 @@ describe('an expression without jq', () => {
       ])
     }
     await fc.assert(fc.asyncProperty(value, expression, check), { numRuns: 120 })
+    const words = fc.array(fc.oneof({ arbitrary: fc.string({ maxLength: 3 }), weight: 9 }, scalar), { maxLength: 4 })
+    const numbers = fc.array(fc.oneof(fc.integer(), fc.double({ noNaN: true, noDefaultInfinity: true })), {
+      maxLength: 4,
+    })
+    await fc.assert(fc.asyncProperty(fc.oneof(words, numbers), expression, check), { numRuns: 120 })
+    await fc.assert(fc.asyncProperty(rows, expression, check), { numRuns: 80 })
     await fc.assert(
       fc.asyncProperty(rows, expression, (data, text) => check(data, `.[] | ${text}`)),
       { numRuns: 80 },
@@ -121,6 +129,12 @@ describe('an expression without jq', () => {
     ['.[] | {id, node: .node.name}', '{"id":1,"node":"local"}\n{"id":2,"node":null}'],
     ['length', '2'],
     ['[.[] | select(.id > 1)] | length', '1'],
+    ['map(.name) | sort | join(",")', 'a,b'],
+    ['sort_by(.status) | map(.status)', '["crashed","running"]'],
+    ['map(.id) | add', '3'],
+    ['.[0].node | keys', '["name"]'],
+    ['.[] | "\\(.name) is \\(.status)"', 'a is running\nb is crashed'],
+    ['.[] | [.id, .name] | @tsv', '1\ta\n2\tb'],
   ])('takes %s', (text, lines) => {
     const data = [
       { id: 1, name: 'a', status: 'running', node: { name: 'local' } },
@@ -129,10 +143,10 @@ describe('an expression without jq', () => {
     expect(plainJq(data, text)?.join('\n')).toBe(lines)
   })
 
-  it.each(['keys', '.id?', '.. | .id?', 'map(.id) | add', '.[] as $x | $x', '"\\(.id)"', '.[', '.id # all'])(
-    'leaves %s to jq',
-    (text) => {
-      expect(plainJq([{ id: 1 }], text)).toBeUndefined()
-    },
-  )
+  it.each([
+    ...['keys', '.id?', '.. | .id?', '.[] as $x | $x', '"\\(.id + 1)"', '.[', '.id # all', 'sort', 'first(.[])'],
+    ...['map(.id) | join(",")', '"\\n"', 'sort_by(.id, .name)', '@csv'],
+  ])('leaves %s to jq', (text) => {
+    expect(plainJq([{ id: 1 }], text)).toBeUndefined()
+  })
 })

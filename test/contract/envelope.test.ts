@@ -118,6 +118,14 @@ describe('HEAD', () => {
     expect(await head('/api/nowhere')).toEqual([404, '', type])
   })
 
+  it('says how long the body would be', async () => {
+    for (const path of ['/api/servers', '/readyz', '/api/openapi.json']) {
+      const asked = { url: `${panel.url}${path}`, token: panel.adminToken }
+      const [whole, head] = await Promise.all([send({ ...asked, method: 'GET' }), send({ ...asked, method: 'HEAD' })])
+      expect(head.headers.get('content-length'), path).toBe(String(Buffer.byteLength(whole.text)))
+    }
+  })
+
   it('of a stream opens none', async () => {
     const path = '/api/admin/events'
     const reply = await send({ method: 'HEAD', url: `${panel.url}${path}`, token: panel.adminToken })

@@ -5,9 +5,21 @@ import { strictBody } from '../../src/shared/kernel/strict-body.ts'
 
 type Zod = Pick<
   typeof z,
-  'array' | 'boolean' | 'discriminatedUnion' | 'enum' | 'int' | 'literal' | 'number' | 'object'
+  'array' | 'boolean' | 'coerce' | 'discriminatedUnion' | 'enum' | 'int' | 'literal' | 'number' | 'object'
 > &
-  Pick<typeof z, 'looseObject' | 'record' | 'strictObject' | 'string' | 'union' | 'ZodObject' | 'nullable' | 'tuple'>
+  Pick<
+    typeof z,
+    | 'email'
+    | 'unknown'
+    | 'looseObject'
+    | 'record'
+    | 'strictObject'
+    | 'string'
+    | 'union'
+    | 'ZodObject'
+    | 'nullable'
+    | 'tuple'
+  >
 
 /** What the contract does with zod, each a schema made with the given one. */
 function schemas(by: Zod): Record<string, z.ZodType> {
@@ -23,8 +35,13 @@ function schemas(by: Zod): Record<string, z.ZodType> {
     more: Row.extend({ kind: Kind.optional() }).partial({ age: true }),
     less: Row.pick({ name: true }).strict(),
     field: Row.shape.tags,
+    likeRow: by.object({ ...Row.shape, name: Row.extend({ kind: Kind }).omit({ tags: true }).shape.kind }),
+    likeLess: by.strictObject({ more: Name, ...Row.pick({ tags: true, name: true }).refine(() => true).shape }),
+    likePart: by.looseObject(Row.omit({ age: true }).strict().partial().shape),
     choice: by.enum(['x', 'y']).exclude(['y']),
     either: by.union([by.boolean(), Name.transform((text) => text.length)]),
+    counted: by.object({ n: by.coerce.number().int().min(1).default(50), more: by.unknown().optional() }),
+    address: by.email().max(20),
     many: by.record(by.string().regex(/^k/), Row.or(by.literal(1))),
     own: by.nullable(by.tuple([Name, Row])),
     checked: Row.refine(({ name }) => name !== 'no', 'must not be no'),
@@ -41,6 +58,7 @@ const values: readonly unknown[] = [
     { ...row, kind: { kind: 'b', more: 1 } },
     { ...row, kind: { kind: 'd' } },
   ],
+  ...['a@example.org', 'a-name-that-is-too-long@example.org', { n: '7' }, { n: '0' }, { n: 'x', more: 1 }],
   ...[{ k1: row, k2: 1 }, { z: 1 }, ['a', row], { row, list: [row] }, { row: { ...row, extra: 1 } }],
 ]
 
@@ -66,7 +84,9 @@ describe('schemas that are made when they are used', () => {
       return late.string()
     }
     const shape = Object.defineProperty({}, 'name', { enumerable: true, get })
-    const schema = late.object(shape as { name: z.ZodString }).optional()
+    const object = late.object(shape as { name: z.ZodString })
+    const schema = object.optional()
+    expect(object.shape).toBe(shape)
     expect(made).toBe(0)
     expect(schema.parse({ name: 'a' })).toEqual({ name: 'a' })
     expect(made).toBeGreaterThan(0)

@@ -129,11 +129,19 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: SIGN_IN,
   },
   {
+    title: 'HEAD says that there would be nothing',
+    topic: 'http',
+    file: 'src/daemon/http/server.ts',
+    find: "if (typeof payload === 'string' || payload instanceof Uint8Array)",
+    replace: 'if (payload instanceof Uint8Array)',
+    seenBy: ['test/contract/envelope.test.ts'],
+  },
+  {
     title: 'an unknown account costs no work',
     topic: 'sign-in',
     file: 'src/daemon/features/accounts/auth/passwords.ts',
-    find: 'const matches = await verify(passwordHash ?? (await nobody), password)',
-    replace: 'const matches = passwordHash !== null && (await verify(passwordHash ?? (await nobody), password))',
+    find: 'const matches = await verify(passwordHash ?? nobody, password)',
+    replace: 'const matches = passwordHash !== null && (await verify(passwordHash ?? nobody, password))',
     seenBy: SIGN_IN,
   },
   {

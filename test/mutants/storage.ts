@@ -1,5 +1,6 @@
 import type { Mutant } from './mutant.ts'
 
+const MIGRATIONS = 'test/daemon/core/migrations.test.ts'
 const COMMITS = 'test/daemon/core/commits.test.ts'
 const UNWRITABLE = 'test/daemon/unwritable-database.test.ts'
 const DAMAGED = 'test/daemon/damaged-database.test.ts'
@@ -33,6 +34,14 @@ export const MUTANTS: readonly Mutant[] = [
     replace: `    await connection.exec('COMMIT')
     await connection.exec(\`PRAGMA user_version = \${migration.id}\`)`,
     seenBy: [COMMITS],
+  },
+  {
+    title: 'a new database may refer to rows that there are not',
+    topic: 'commit',
+    file: 'src/daemon/db/migrations.ts',
+    find: '\\n;${WHOLE} ${version}; COMMIT',
+    replace: '\\n; ${version}; COMMIT',
+    seenBy: [MIGRATIONS],
   },
   {
     title: 'a step of the schema is no transaction',

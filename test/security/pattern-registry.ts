@@ -1155,11 +1155,15 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: [
       '/[A-Za-z_][A-Za-z0-9_]*/y',
       String.raw`/"[ !#-[\]-~]*"/y`,
+      String.raw`/[ !#-[\]-~]*/y`,
       String.raw`/-?\d{1,9}/y`,
       '/==|!=|<=|>=|<|>/y',
       String.raw`/true\b|false\b|null\b|-?(?:0|[1-9]\d{0,14})(?![\d.eE])/y`,
-      String.raw`/^[ -~\u00a0-\ud7ff\ue000-\ufffd]*$/`,
     ],
+  },
+  'src/cli/kit/output/plain-values.ts': {
+    sees: 'game',
+    patterns: [String.raw`/[\\\t]/`, String.raw`/^[\t -~\u00a0-\ud7ff\ue000-\ufffd]*$/`],
   },
   'src/cli/kit/profile/plain-yaml.ts': {
     sees: 'operator',

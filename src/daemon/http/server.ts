@@ -1,4 +1,5 @@
 import { parse } from 'node:querystring'
+import { Readable } from 'node:stream'
 import cookie from '@fastify/cookie'
 import multipart from '@fastify/multipart'
 import rateLimit from '@fastify/rate-limit'
@@ -137,6 +138,7 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
         request.id,
       ),
     clientErrorHandler: refuseMalformed,
+    exposeHeadRoutes: false, // answerHeads
   } as const satisfies FastifyServerOptions
   const heads = { headersTimeout: HEAD_MS, connectionsCheckingInterval: HEAD_CHECK_MS }
   const app: FastifyInstance =
@@ -160,9 +162,11 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
   const known = new WeakMap<FastifyRequest, Caller | undefined>()
   const nodes = new WeakMap<FastifyRequest, string>()
   readEmptyBodies(app)
-  app.addHook('onSend', (request, reply, _, done) => {
+  answerHeads(app)
+  app.addHook('onSend', (request, reply, payload, done) => {
     reply.headers(answerHeaders(request)).header('x-request-id', request.id)
-    done()
+    if (request.method === 'HEAD') done(null, withoutBody(reply, payload))
+    else done()
   })
   const checkHost = createHostCheck({ names: deps.allowedHosts, certificate: deps.tls?.cert })
   app.addHook('onRequest', (request, _, done) => {
@@ -411,6 +415,26 @@ async function identifyNode(deps: HttpDeps, limits: RateLimits, counted: Counted
     await limits.address(counted, true)
     throw error
   }
+}
+
+/** What answers GET answers HEAD too, unless it says that it does not. Fastify's own way adds each such route a second time, which is a twentieth of a start. */
+function answerHeads(app: FastifyInstance): void {
+  app.addHook('onRoute', (route) => {
+    if (route.method === 'GET' && route.exposeHeadRoute !== false) route.method = ['GET', 'HEAD']
+  })
+}
+
+/** The head says how long the body would be; a stream that nobody gets is read to its end, so that what feeds it ends as well. */
+function withoutBody(reply: FastifyReply, payload: unknown): null {
+  if (payload instanceof Readable) {
+    payload.on('error', (err) => reply.log.error({ err }, 'cannot read what a HEAD request leaves out'))
+    payload.resume()
+  } else if (typeof payload === 'string' || payload instanceof Uint8Array) {
+    reply.header('content-length', Buffer.byteLength(payload))
+  } else {
+    reply.header('content-length', 0)
+  }
+  return null
 }
 
 /** Names of files may be other bytes than UTF-8, which the text of a parameter keeps (`kernel/path-text.ts`). */

@@ -118,7 +118,7 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
 
   async function failureOf(answer: Answer, asked: Asked): Promise<StoreFailure> {
     const text = await bounded(answer.body, 64 * 1024).catch(() => '') // the status alone says enough
-    const xml = readXml(text)
+    const xml = await readXml(text)
     const isError = xml?.name === 'Error'
     const code = isError ? oneLine(xml.text('Code'), 100) : ''
     const message = isError ? oneLine(xml.text('Message'), 300) : ''
@@ -160,7 +160,7 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
   }
 
   async function xmlOf(answer: Answer, root: string, asked: Asked): Promise<XmlAnswer> {
-    const xml = readXml(await bounded(answer.body, ANSWER_BYTES))
+    const xml = await readXml(await bounded(answer.body, ANSWER_BYTES))
     // S3 begins some answers before it knows how they end, and then says so in the body.
     if (xml?.name === 'Error') {
       const [code, message] = [oneLine(xml.text('Code'), 100), oneLine(xml.text('Message'), 300)]

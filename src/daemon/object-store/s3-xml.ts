@@ -1,4 +1,4 @@
-import { DOMParser, type Element, type Node, onErrorStopParsing } from '@xmldom/xmldom'
+import type { Element, Node } from '@xmldom/xmldom'
 
 /** An answer of S3 as a tree; names of elements are those that S3 documents. */
 export interface XmlAnswer {
@@ -10,8 +10,10 @@ export interface XmlAnswer {
 }
 
 /** Reads an answer; `undefined` for what is no XML, and for what declares entities, which S3 never does. */
-export function readXml(body: string): XmlAnswer | undefined {
+export async function readXml(body: string): Promise<XmlAnswer | undefined> {
   if (!body.trimStart().startsWith('<') || /<!(?:DOCTYPE|ENTITY)/i.test(body)) return undefined
+  // Loaded here: most panels have no such store, and it lists all names of characters when it is loaded.
+  const { DOMParser, onErrorStopParsing } = await import('@xmldom/xmldom')
   try {
     const document = new DOMParser({ onError: onErrorStopParsing }).parseFromString(body.trim(), 'text/xml')
     return document.documentElement === null ? undefined : answerOf(document.documentElement)

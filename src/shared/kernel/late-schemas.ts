@@ -6,11 +6,14 @@ export * from 'zod'
 
 type Schema = zod.ZodType
 type Make = (...args: readonly unknown[]) => Schema
+type Shape = Readonly<Record<string, unknown>>
 
 /** A schema that was asked for, and has been made or not. */
 interface Late {
   make: (() => Schema) | undefined
   made: Schema | undefined
+  /** The fields of an object, where the calls say them: many objects are made of fields of others. */
+  readonly shape: Shape | undefined
 }
 
 /** What a stand-in alone answers: which late schema it is for. */
@@ -52,19 +55,41 @@ const CHAINED: ReadonlySet<string | symbol> = new Set(
   ].flat(),
 )
 
+/** The fields of the object that a method makes of one with these fields; of others only zod knows. */
+const SHAPES: Readonly<Record<string, (shape: Shape, by: Shape) => Shape>> = {
+  refine: (shape) => shape,
+  strict: (shape) => shape,
+  loose: (shape) => shape,
+  extend: (shape, more) => ({ ...shape, ...more }),
+  pick: (shape, mask) => Object.fromEntries(fields(mask).map((key) => [key, shape[key]])),
+  omit: (shape, mask) => {
+    const without = new Set(fields(mask))
+    return Object.fromEntries(Object.entries(shape).filter(([key]) => !without.has(key)))
+  },
+}
+
 /** Stands for a schema until somebody looks at it: all that is asked of it is asked of the schema. */
 const standIn: ProxyHandler<Late> = {
   get: (late, key) => {
     if (key === LATE) return late
+    if (key === 'shape' && late.made === undefined && late.shape !== undefined) return late.shape
     if (!CHAINED.has(key)) return Reflect.get(schemaOf(late), key)
-    return (...args: readonly unknown[]) => later(() => (Reflect.get(schemaOf(late), key) as Make)(...args.map(plain))) // by the list above
+    return (...args: readonly unknown[]) =>
+      later(
+        () => (Reflect.get(schemaOf(late), key) as Make)(...args.map(plain)), // by the list above
+        late.shape && SHAPES[String(key)]?.(late.shape, args[0] as Shape), // what these methods take
+      )
   },
   has: (late, key) => Reflect.has(schemaOf(late), key),
   getPrototypeOf: (late) => Reflect.getPrototypeOf(schemaOf(late)),
 }
 
-function later(make: () => Schema): Schema {
-  const late: Late = { make, made: undefined }
+function fields(mask: Shape): string[] {
+  return Object.keys(mask).filter((key) => mask[key] === true)
+}
+
+function later(make: () => Schema, shape?: Shape): Schema {
+  const late: Late = { make, made: undefined, shape }
   return new Proxy(late, standIn) as never // it answers as one
 }
 
@@ -90,17 +115,29 @@ function lateBy<T>(make: T): T {
   return ((...args: readonly unknown[]) => later(() => call(...args.map(plain)))) as T // of the same arguments
 }
 
+function lateObjectBy<T>(make: T): T {
+  const call = make as Make // as in lateBy
+  return ((...args: readonly unknown[]) => later(() => call(...args.map(plain)), args[0] as Shape | undefined)) as T // of the same arguments
+}
+
 export const array = lateBy(zod.array)
 export const boolean = lateBy(zod.boolean)
+export const coerce = { ...zod.coerce, number: lateBy(zod.coerce.number) }
 export const discriminatedUnion = lateBy(zod.discriminatedUnion)
+export const email = lateBy(zod.email)
 const enumeration = lateBy(zod.enum)
 export const int = lateBy(zod.int)
 export const literal = lateBy(zod.literal)
-export const looseObject = lateBy(zod.looseObject)
+export const looseObject = lateObjectBy(zod.looseObject)
 export const number = lateBy(zod.number)
-export const object = lateBy(zod.object)
+export const object = lateObjectBy(zod.object)
 export const record = lateBy(zod.record)
-export const strictObject = lateBy(zod.strictObject)
+export const strictObject = lateObjectBy(zod.strictObject)
 export const string = lateBy(zod.string)
 export const union = lateBy(zod.union)
+export const unknown = lateBy(zod.unknown)
 export { enumeration as enum }
+
+/** To walk through a schema, zod has to have it itself. */
+export const toJSONSchema = ((...args: readonly unknown[]) =>
+  (zod.toJSONSchema as (...args: readonly unknown[]) => unknown)(...args.map(plain))) as typeof zod.toJSONSchema // of the same arguments

@@ -129,6 +129,7 @@ describe('a migration that is killed', () => {
     }
     await mkdir(join(folder, 'killed'))
     const file = join(folder, 'killed', 'panel.db')
+    await migrate(file, MIGRATIONS.slice(0, 1)) // a new one takes all steps in one
     const kept: { folder: string; before: string }[] = []
     let moments = 0
     faults = pauseBefore(async ({ sql: before }) => {
@@ -139,7 +140,7 @@ describe('a migration that is killed', () => {
     await migrate(file)
     faults.remove()
     // Other connections of this process may commit as well.
-    expect(kept.filter(({ before }) => before === 'COMMIT').length).toBeGreaterThanOrEqual(MIGRATIONS.length)
+    expect(kept.filter(({ before }) => before === 'COMMIT').length).toBeGreaterThanOrEqual(MIGRATIONS.length - 1)
     for (const { folder: at, before } of kept) {
       const { version, tables } = await shape(join(at, 'panel.db'))
       expect(tables, `killed before ${before}`).toBe(whole[version])

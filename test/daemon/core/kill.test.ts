@@ -56,18 +56,23 @@ describe('SIGKILL', () => {
     }
   })
 
-  it('in the midst of a migration leaves the version before, whole', { timeout: 90_000 }, async () => {
-    const migrator = run('migrator.js')
+  it.each([
+    ['a migration leaves the version before, whole', [], 1, ['one']],
+    ['making a new database leaves an empty one', ['new'], 0, []],
+  ])('in the midst of %s', { timeout: 90_000 }, async (_, args, version, tables) => {
+    const migrator = run('migrator.js', ...args)
     const closed = once(migrator, 'close')
     while ((await sizeOf(`${file}-wal`)) < 4_000_000) await systemClock.sleep(10)
     migrator.kill('SIGKILL')
     await closed
     expect(migrator.signalCode).toBe('SIGKILL')
     const connection = await Connection.open(file, 'existing')
-    const version = await connection.all('PRAGMA user_version')
-    const tables = await connection.all("select name from sqlite_master where type = 'table' order by name")
+    const found = await connection.all("select name from sqlite_master where type = 'table' order by name")
+    expect([await connection.all('PRAGMA user_version'), found.map(({ name }) => name)]).toEqual([
+      [{ user_version: version }],
+      tables,
+    ])
     await connection.close()
-    expect([version, tables]).toEqual([[{ user_version: 1 }], [{ name: 'one' }]])
     expect(await integrity()).toBe('ok')
   })
 })

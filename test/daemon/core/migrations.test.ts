@@ -63,6 +63,25 @@ describe('migrating', () => {
     expect((await ask('PRAGMA journal_mode'))[0]).toEqual({ journal_mode: 'wal' })
   })
 
+  it('takes all steps of a new database at once, to the same end as one by one', async () => {
+    const stepwise = join(folder, 'stepwise.db')
+    for (let count = 1; count <= MIGRATIONS.length; count++) await migrate(stepwise, MIGRATIONS.slice(0, count))
+    await migrate(file)
+    const whole = async (at: string): Promise<unknown> => {
+      const schema = await ask('select type, name, tbl_name, sql from sqlite_master order by type, name', at)
+      const tables = schema.filter(({ type }) => type === 'table').map(({ name }) => String(name))
+      const rows = await Promise.all(tables.map(async (name) => [name, await ask(`select * from "${name}"`, at)]))
+      const timeless = JSON.stringify(rows).replace(/"20[0-9-]{8}T[0-9:.]{12}Z"/g, '"<time>"')
+      return { schema, rows: timeless, version: await ask('PRAGMA user_version', at) }
+    }
+    expect(await whole(file)).toEqual(await whole(stepwise))
+  })
+
+  it('keeps the steps of a new database before one that leaves broken references', async () => {
+    await expect(migrate(file, [one, dangling])).rejects.toThrow('migration 2 (dangling) failed')
+    expect(await state()).toEqual([1, ['one']])
+  })
+
   it('makes every table strict', async () => {
     await migrate(file)
     const loose = await ask(

@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { setFlagsFromString } from 'node:v8'
 import { usage } from '../failure.ts'
 import { plainJq } from './plain-jq.ts'
@@ -6,10 +8,13 @@ import { plainJq } from './plain-jq.ts'
 export async function runJq(value: unknown, expression: string): Promise<string> {
   const lines = plainJq(value, expression)
   if (lines !== undefined) return lines.map((line) => `${line}\n`).join('')
-  // jq runs for moments: to compile it thoroughly would take longer than it runs.
+  const wasmBinary = await readFile(createRequire(import.meta.url).resolve('jq-wasm/jq.wasm'))
+  const { loadJq } = await import('jq-wasm')
+  // jq runs for moments: to compile it thoroughly would take longer than it runs. Set when all is loaded, as V8 uses what it has ready under the
+  // same flags only.
   setFlagsFromString('--liftoff-only')
-  const { raw } = await import('jq-wasm')
-  const result = await raw(JSON.stringify(value ?? null), expression, ['-c', '-r'])
+  const { raw } = await loadJq({ wasmBinary })
+  const result = raw(JSON.stringify(value ?? null), expression, ['-c', '-r'])
   if (result.exitCode !== 0) {
     const reason = result.stderr.split('\n')[0] ?? ''
     throw usage(`the jq expression failed: ${reason.replace(/^jq: (error: )?/, '')}`)

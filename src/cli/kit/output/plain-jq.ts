@@ -1,9 +1,24 @@
+import {
+  asTsv,
+  compared,
+  type Function1,
+  field as fieldOf,
+  functions,
+  items,
+  join,
+  NotPlain,
+  plain,
+  printed,
+  single,
+  sortBy,
+} from './plain-values.ts'
+
 /** A step of an expression: from one value to any number of them. */
 type Step = (value: unknown) => readonly unknown[]
 
 /**
- * The lines that jq prints for an expression of the plainest kind: paths (`.a.b[0]`, `.[]`), pipes, commas, `select` by a comparison, `map`,
- * `length`, lists and objects. `undefined` where that is not all there is to it, or where jq would do anything but print: jq itself is for that.
+ * The lines that jq prints for an expression of the plainest kind: paths (`.a.b[0]`, `.[]`), pipes, commas, `select` by a comparison, `map`, lists,
+ * objects, texts with paths in them, and functions like `length`, `sort` and `join`. `undefined` where that is not all there is to it, or where jq would do anything but print: jq itself is for that.
  * To load it takes longer than all else that a command does.
  */
 export function plainJq(value: unknown, expression: string): readonly string[] | undefined {
@@ -16,10 +31,6 @@ export function plainJq(value: unknown, expression: string): readonly string[] |
     if (error instanceof NotPlain) return undefined
     throw error
   }
-}
-
-class NotPlain extends Error {
-  override readonly name = 'NotPlain'
 }
 
 /** The words and signs of an expression, one after the other. */
@@ -96,20 +107,52 @@ function term(reader: Reader): Step {
 const NAME = /[A-Za-z_][A-Za-z0-9_]*/y
 /** Of characters that mean themselves, in jq and here. */
 const TEXT = /"[ !#-[\]-~]*"/y
+const IN_TEXT = /[ !#-[\]-~]*/y
 
 function primary(reader: Reader): Step {
   if (reader.takes('.')) return firstSuffix(reader)
   if (reader.takes('[')) return list(reader)
   if (reader.takes('{')) return object(reader)
   if (reader.takes('(')) return closed(reader, ')')
-  const word = reader.match(NAME)
-  if (word === 'length') return (value) => [lengthOf(value)]
+  if (reader.takes('"')) return text(reader)
+  if (reader.takes('@tsv')) return one(asTsv)
+  const word = reader.match(NAME) ?? ''
+  const known = functions.get(word)
+  if (known !== undefined) return one(known)
+  if (word === 'sort_by' && reader.takesNext('(')) {
+    const step = path(reader)
+    reader.needs(')')
+    return one((value) => sortBy(value, (of) => single(step(of))))
+  }
+  if (word === 'join' && reader.takesNext('(')) {
+    const between = reader.matchAfterBlanks(TEXT)?.slice(1, -1)
+    if (between === undefined) throw new NotPlain()
+    reader.needs(')')
+    return one((value) => join(value, between))
+  }
   if (word === 'select' && reader.takesNext('(')) return select(reader)
   if (word === 'map' && reader.takesNext('(')) {
     const step = closed(reader, ')')
     return (value) => [items(value).flatMap(step)]
   }
   throw new NotPlain()
+}
+
+function one(of: Function1): Step {
+  return (value) => [of(value)]
+}
+
+/** A text behind its first quote, with the values of paths in it: `"\\(.name) runs"`. */
+function text(reader: Reader): Step {
+  const pieces: Step[] = []
+  for (;;) {
+    const plainText = reader.match(IN_TEXT) ?? ''
+    pieces.push(() => [plainText])
+    if (reader.takesNext('"')) return (value) => [pieces.map((piece) => printed(single(piece(value)))).join('')]
+    if (!reader.takesNext('\\(')) throw new NotPlain()
+    pieces.push(path(reader))
+    reader.needs(')')
+  }
 }
 
 /** What follows the dot that begins a path; nothing is the value itself. */
@@ -202,69 +245,5 @@ function literal(reader: Reader): unknown {
 }
 
 function field(name: string): Step {
-  return (value) => {
-    if (value === null) return [null]
-    if (typeof value !== 'object' || Array.isArray(value)) throw new NotPlain()
-    return [plain(Object.hasOwn(value, name) ? Reflect.get(value, name) : null)]
-  }
-}
-
-function items(value: unknown): readonly unknown[] {
-  if (!Array.isArray(value)) throw new NotPlain()
-  return value.map(plain)
-}
-
-/** JSON knows no `undefined`. */
-function plain(value: unknown): unknown {
-  return value === undefined ? null : value
-}
-
-function single(values: readonly unknown[]): unknown {
-  if (values.length !== 1) throw new NotPlain()
-  return values[0]
-}
-
-function lengthOf(value: unknown): number {
-  if (value === null) return 0
-  if (typeof value === 'string' && value.isWellFormed()) return [...value].length
-  if (Array.isArray(value)) return value.length
-  if (typeof value === 'object') return Object.values(value).filter((one) => one !== undefined).length
-  throw new NotPlain()
-}
-
-function compared(found: unknown, sign: string, wanted: unknown): boolean {
-  if (typeof found === 'object' && found !== null) throw new NotPlain()
-  if (sign === '==') return found === wanted
-  if (sign === '!=') return found !== wanted
-  if (typeof found !== 'number' || typeof wanted !== 'number') throw new NotPlain()
-  if (sign === '<') return found < wanted
-  if (sign === '>') return found > wanted
-  return sign === '<=' ? found <= wanted : found >= wanted
-}
-
-/** A result as `jq -c -r` prints it. */
-function printed(value: unknown): string {
-  return typeof value === 'string' ? sameText(value) : JSON.stringify(checked(value))
-}
-
-/** The value, if jq and JavaScript print all of it alike. */
-function checked(value: unknown): unknown {
-  if (typeof value === 'string') sameText(value)
-  if (typeof value === 'number') sameNumber(value)
-  if (typeof value !== 'object' || value === null) return value
-  for (const [name, one] of Object.entries(value)) {
-    sameText(name)
-    checked(one)
-  }
-  return value
-}
-
-function sameText(text: string): string {
-  if (/^[ -~\u00a0-\ud7ff\ue000-\ufffd]*$/.test(text)) return text
-  throw new NotPlain()
-}
-
-function sameNumber(value: number): void {
-  const size = Math.abs(value)
-  if (value !== 0 && (size < 0.001 || size > 999_999_999_999)) throw new NotPlain()
+  return one((value) => fieldOf(value, name))
 }

@@ -1,4 +1,3 @@
-import { hash, verify } from '@node-rs/argon2'
 import { newSecret } from '../../../core/secrets.ts'
 import { tooMany } from './turns.ts'
 
@@ -18,7 +17,12 @@ export interface Passwords {
 export function createPasswords(): Passwords {
   const waiting: (() => void)[] = []
   let working = 0
-  const nobody = hash(newSecret(), COST)
+  let loading: Promise<Hashing> | undefined
+  // Loaded and made at the first sign-in: most starts do without.
+  const hashing = (): Promise<Hashing> => {
+    loading ??= openHashing()
+    return loading
+  }
 
   const gate = async <T>(work: () => Promise<T>): Promise<T> => {
     if (working < AT_ONCE) working += 1
@@ -34,11 +38,24 @@ export function createPasswords(): Passwords {
   }
 
   return {
-    hash: (password) => gate(() => hash(password, COST)),
+    hash: (password) => gate(async () => (await hashing()).hash(password)),
     verify: (password, passwordHash) =>
       gate(async () => {
-        const matches = await verify(passwordHash ?? (await nobody), password)
+        const { nobody, verify } = await hashing()
+        const matches = await verify(passwordHash ?? nobody, password)
         return matches && passwordHash !== null
       }),
   }
+}
+
+/** The library, and the hash of a password that nobody knows. */
+interface Hashing {
+  readonly nobody: string
+  hash(password: string): Promise<string>
+  verify(passwordHash: string, password: string): Promise<boolean>
+}
+
+async function openHashing(): Promise<Hashing> {
+  const { hash, verify } = await import('@node-rs/argon2')
+  return { nobody: await hash(newSecret(), COST), hash: (password) => hash(password, COST), verify }
 }
