@@ -134,8 +134,8 @@ async function bundleLoader() {
 }
 
 /**
- * What holds a server is of the older kind of module, and without blanks: the loader of the newer kind and the text of what runs
- * stay in the memory of each of many holders.
+ * What holds a server is of the older kind of module, and as short as it can be written: the loader of the newer kind and the text of what
+ * runs stay in the memory of each of many holders.
  */
 async function bundleHolder(target) {
   const build = await rolldown({
@@ -152,7 +152,7 @@ async function bundleHolder(target) {
     entryFileNames: '[name]-[hash].js',
     chunkFileNames: '[name]-[hash].js',
     comments: false,
-    minify: { mangle: false, compress: false, codegen: { removeWhitespace: true } },
+    minify: true,
   })
   await build.close()
   return `./holder/${output.find(({ isEntry }) => isEntry).fileName}`

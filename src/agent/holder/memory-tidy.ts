@@ -40,26 +40,37 @@ export class MemoryTidy {
       try {
         tidy()
       } catch {
-        // A Node without an inspector: the holder is somewhat larger.
+        // A Node without an inspector, or that does not give it away: the holder is somewhat larger.
       }
     }, STRETCH_MS)
+  }
+}
+
+/** A session with the inspector, as Node's own code has it. */
+interface InspectorBinding {
+  readonly Connection: new (
+    heard: (answer: string) => void,
+  ) => {
+    dispatch(message: string): void
+    disconnect(): void
   }
 }
 
 /**
  * Collects garbage as V8 does when the machine is short of memory, which its inspector can ask for, moves together what is left, and
  * forgets what was compiled for a start: the little that is called again is compiled again. The modules are taken from Node by name: an
- * `import` while the program runs has Node load its whole loader of modules.
+ * `import` while the program runs has Node load its whole loader of modules, and `node:inspector` has it load all that threads need.
  */
 function tidy(): void {
   const { setFlagsFromString } = process.getBuiltinModule('node:v8')
-  const { Session } = process.getBuiltinModule('node:inspector')
-  const session = new Session()
-  session.connect()
-  for (const flag of FLAGS) setFlagsFromString(`--${flag}`)
-  session.post('HeapProfiler.collectGarbage', () => {
+  // The types of Node do not name it any more; a Node that does not have it throws.
+  const { binding } = process as NodeJS.Process & { binding(name: 'inspector'): InspectorBinding }
+  const { Connection } = binding('inspector')
+  const connection = new Connection(() => {
     for (const flag of FLAGS) setFlagsFromString(`--no-${flag}`)
     // Not from within: the answer is given under the lock that the end of a session takes.
-    setImmediate(() => session.disconnect())
+    setImmediate(() => connection.disconnect())
   })
+  for (const flag of FLAGS) setFlagsFromString(`--${flag}`)
+  connection.dispatch(JSON.stringify({ id: 1, method: 'HeapProfiler.collectGarbage' }))
 }

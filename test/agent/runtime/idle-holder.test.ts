@@ -5,7 +5,7 @@ import { Rig, texts, until } from './rig.ts'
 
 const IDLE_MS = 10_000
 const WINDOWS = 4
-const KIB_OF_AN_IDLE_HOLDER = 5.8 * 1024
+const KIB_OF_AN_IDLE_HOLDER = 5.7 * 1024
 const SAY_ON_SIGNAL = 'trap "echo heard" USR1; echo ready; while :; do sleep 1000 & wait $!; done'
 
 let rig: Rig
