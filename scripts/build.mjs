@@ -113,6 +113,7 @@ async function bundle(target) {
   })
   await build.close()
   const [holder, loader] = [await bundleHolder(target), await bundleLoader()]
+  await bundleThreads(target)
   const parts = output.filter(({ type }) => type === 'chunk')
   for (const { name, fileName } of parts.filter(({ isEntry }) => isEntry)) {
     begin(target, name, { part: basename(fileName), holder, loader })
@@ -156,6 +157,14 @@ async function bundleHolder(target) {
   })
   await build.close()
   return `./holder/${output.find(({ isEntry }) => isEntry).fileName}`
+}
+
+/** Threads that are started again and again: each is one file of the older kind of module, which it reads by itself. */
+async function bundleThreads(target) {
+  const input = { 'measure-thread': join(root, 'src', 'agent', 'disk', 'measure-thread.ts') }
+  const build = await rolldown({ input, platform: 'node' })
+  await build.write({ dir: join(target, 'threads'), format: 'cjs', entryFileNames: '[name].js', comments: false })
+  await build.close()
 }
 
 /**

@@ -3,8 +3,11 @@ import { Worker } from 'node:worker_threads'
 import { folderAbove } from '../../shared/platform/program-folder.ts'
 import type { MeasureAnswer, MeasureJob } from './measure-thread.ts'
 
-/** The thread's main file, from the folder that the program is built into. */
-const THREAD = join('src', 'agent', 'disk', 'measure-thread.js')
+/**
+ * The thread's main file, from the folder that the program is built into: one file for all of it, because it is started every minute and
+ * Node reads each module of the newer kind by several errands of other threads.
+ */
+const THREAD = join('bin', 'threads', 'measure-thread.js')
 /** The thread ends when nothing was to be counted for so long. */
 const IDLE_MS = 5000
 const MEMORY = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 } as const

@@ -1,7 +1,8 @@
-import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RunPlan } from '../runtime/runtime.ts'
 import type { CgroupPlace } from './holder-files.ts'
+import { readKernelText } from './kernel-text.ts'
 import { enforcedMemoryMb } from './memory-limit.ts'
 
 const CPU_PERIOD_US = 100_000
@@ -198,7 +199,7 @@ function writeIfThere(dir: string, file: string, value: number | string): boolea
 function readGroup(dir: string, file: string): string | undefined {
   if (dir === '') return undefined
   try {
-    return readFileSync(join(dir, file), 'latin1')
+    return readKernelText(join(dir, file))
   } catch {
     return undefined // the group is removed when its run ends
   }

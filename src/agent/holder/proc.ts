@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { readdirSync, readlinkSync } from 'node:fs'
+import { readKernelText } from './kernel-text.ts'
 
 /** What /proc shows of one process. Memory in bytes, CPU in seconds. */
 export interface ProcessFacts {
@@ -19,7 +20,7 @@ const PAGE_BYTES = 4096
 export function processFacts(pid: number): ProcessFacts | undefined {
   let text: string
   try {
-    text = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    text = readKernelText(`/proc/${pid}/stat`)
   } catch {
     return undefined // no such process: that is the answer
   }
@@ -104,7 +105,7 @@ export function bootId(): string {
 
 function readProc(path: string): string | undefined {
   try {
-    return readFileSync(path, 'latin1')
+    return readKernelText(path)
   } catch {
     return undefined // the process ended in between, or belongs to somebody else
   }
