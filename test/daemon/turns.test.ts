@@ -40,5 +40,19 @@ test('whatever else waits for its turn of the process has it between two of them
     setImmediate(() => order.push('a third'))
   })
   await all
-  expect(order.slice(0, 3)).toEqual(['first', 'another', 'second'])
+  expect(order).toEqual(['another', 'first', 'a third', 'second'])
+})
+
+test('of those that run at the same time one begins in each round of the event loop', async () => {
+  const turns = new Turns(3)
+  let round = 0
+  let isOver = false
+  const count = (): void => {
+    round += 1
+    if (!isOver) setImmediate(count)
+  }
+  setImmediate(count)
+  const begun = await Promise.all([0, 1, 2].map(() => turns.run(() => round)))
+  isOver = true
+  expect(new Set(begun).size).toBe(3)
 })

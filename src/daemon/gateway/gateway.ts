@@ -25,10 +25,10 @@ import { refuse, UpgradeGuard, type VerifyNode } from './upgrade-guard.ts'
 /** Receives an error, or a sentence about one. */
 export type OnError = (error: unknown, about: { readonly level: 'warn' | 'error'; readonly nodeId?: string }) => void
 
-/** The key may have been copied to another machine, or the network has cut the older connection without a word. */
 /** Handshakes that are worked on at the same time. */
 const HANDSHAKES = 4
 
+/** The key may have been copied to another machine, or the network has cut the older connection without a word. */
 const TWO_CONNECTIONS =
   'A node has connected while it was connected: the newer connection stays. When it goes on, two agents have one node key'
 const OTHER_MACHINE =
@@ -125,8 +125,8 @@ class Sessions implements Gateway {
   })
   /** The session of each node, and its end with all that follows from it. */
   readonly #current = new Map<string, Entry>()
-  /** The newest connection of each node that has not said yet which machine it comes from: the present one stays so long. */
   readonly #turns = new Turns(HANDSHAKES)
+  /** The newest connection of each node that has not said yet which machine it comes from: the present one stays so long. */
   readonly #newcomers = new Map<string, Entry>()
   /** Nodes that were reported online. */
   readonly #announced = new Set<string>()
@@ -324,12 +324,12 @@ class Sessions implements Gateway {
     if (this.#current.get(nodeId) !== entry) return // replaced or refused: the node's own connection reports how it goes on
     if (this.#announced.delete(nodeId)) await this.#reportOffline(nodeId)
     if (this.#current.get(nodeId) === entry) this.#current.delete(nodeId)
-    this.#metrics.connected(this.connected().length)
+    this.#metrics.connected(this.#announced.size)
   }
 
   async #announce(nodeId: string): Promise<void> {
     this.#announced.add(nodeId)
-    this.#metrics.connected(this.connected().length)
+    this.#metrics.connected(this.#announced.size)
     this.#options.log.info({ nodeId }, 'node online')
     await this.#options.handlers.onOnline(nodeId)
   }

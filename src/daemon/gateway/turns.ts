@@ -1,13 +1,16 @@
 import { setImmediate } from 'node:timers/promises'
 
 /**
- * Lets a few of many pieces of work run at a time, and everything else of the process between two of them: hundreds of agents come
- * back in the same moment, and whoever asks something of the API then waits for one of them, not for all.
+ * Lets a few of many pieces of work run at a time, of which one begins in each round of the event loop, and everything else of the process
+ * between two of them: hundreds of agents come back in the same moment, and whoever asks something of the API then waits for one of them,
+ * not for all.
  */
 export class Turns {
   readonly #most: number
   readonly #waiting: (() => void)[] = []
   #running = 0
+  /** The round in which the last one began. */
+  #round: Promise<void> = Promise.resolve()
 
   /** At most so many at a time. */
   constructor(most: number) {
@@ -18,7 +21,8 @@ export class Turns {
   async run<T>(work: () => T | Promise<T>): Promise<T> {
     if (this.#running >= this.#most) await new Promise<void>((resolve) => this.#waiting.push(resolve))
     else this.#running += 1
-    await setImmediate()
+    this.#round = this.#round.then(() => setImmediate())
+    await this.#round
     try {
       return await work()
     } finally {

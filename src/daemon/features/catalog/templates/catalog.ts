@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { NewTemplate } from '../../../../shared/api/template-fields.ts'
@@ -58,7 +59,13 @@ export class Catalog {
  */
 export async function loadShipped(folder: string): Promise<ShippedTemplate[]> {
   const files = (await readdir(folder)).filter((name) => name.endsWith('.yaml')).toSorted()
-  return Promise.all(files.map((name) => loadOne(folder, name.slice(0, -'.yaml'.length))))
+  const shipped: ShippedTemplate[] = []
+  for (const name of files) {
+    // Each takes milliseconds: whoever asks the daemon something meanwhile waits for one of them, not for all.
+    await setImmediate()
+    shipped.push(await loadOne(folder, name.slice(0, -'.yaml'.length)))
+  }
+  return shipped
 }
 
 /** What says whether a stored definition was changed since it was written. */

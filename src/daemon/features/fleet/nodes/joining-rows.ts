@@ -25,12 +25,12 @@ export const acceptedOrders = statement((q, { nodeId }: { nodeId: string }) =>
   q.selectFrom('command').select(['id', 'serverId']).where('nodeId', '=', nodeId).where('state', '=', 'accepted'),
 )
 
-/** A node is connected; answers it where it was not. */
-export const writeOnline = statement((q, { nodeId, now }: { nodeId: string; now: IsoTime }) =>
+/** These nodes (ids as JSON) are connected; answers those that were not. */
+export const writeOnline = statement((q, { ids, now }: { ids: string; now: IsoTime }) =>
   q
     .updateTable('node')
     .set({ isOnline: 1, lastSeenAt: now })
-    .where('id', '=', nodeId)
+    .where('id', 'in', sql<string>`(select value from json_each(${ids}))`)
     .where('isOnline', '=', 0)
     .returning('id'),
 )

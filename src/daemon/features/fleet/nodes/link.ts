@@ -5,6 +5,7 @@ import type { ServerReport, SettledServer } from '../../../../shared/protocol/se
 import type { Bus } from '../../../core/bus.ts'
 import type { Log } from '../../../core/log.ts'
 import type { Db, Queries, Tx } from '../../../db/db.ts'
+import { gather, type Settled } from '../../../db/gather.ts'
 import type { AboutReports, FrameOf, GatewayHandlers, ReportedAt, SnapshotAnswer } from '../../../gateway/handlers.ts'
 import { addressAmong, addressFor, addressOnHello } from './fields.ts'
 import { nodeOnHello, serversOnNode, writeOnline } from './joining-rows.ts'
@@ -106,7 +107,7 @@ export function createNodeLink(deps: LinkDeps): NodeLink {
       onSnapshot: (nodeId, snapshot) => readAnswer(deps, nodeId, snapshot),
     },
     onReports: (nodeId, reports, about) => writeReports(deps, { nodeId, memory: memories.get(nodeId), reports, about }),
-    onOnline: (nodeId) => deps.db.write((tx) => setOnline(tx, deps, nodeId)),
+    onOnline: gather(deps.db, (tx, nodeIds) => setOnline(tx, deps, nodeIds)),
     onOffline: async (nodeId) => {
       // A daemon that stops cuts the connections itself, which says nothing about the nodes.
       if (stopping === undefined || stopping.aborted) return await deps.db.write((tx) => setOffline(tx, deps, nodeId))
@@ -335,10 +336,13 @@ async function writeReports(
   })
 }
 
-async function setOnline(tx: Tx, deps: LinkDeps, nodeId: string): Promise<void> {
-  const [changed] = await writeOnline(tx.q, { nodeId, now: tx.now })
-  if (changed === undefined) return
-  await deps.bus.append(tx, { type: 'node_updated', data: { nodeId, isOnline: true, change: 'connected' } })
+/** Hundreds of nodes come back in the same moment: those that wait are written together. */
+async function setOnline(tx: Tx, deps: LinkDeps, nodeIds: readonly string[]): Promise<Settled<void>[]> {
+  const changed = await writeOnline(tx.q, { ids: JSON.stringify(nodeIds), now: tx.now })
+  for (const { id: nodeId } of changed) {
+    await deps.bus.append(tx, { type: 'node_updated', data: { nodeId, isOnline: true, change: 'connected' } })
+  }
+  return nodeIds.map(() => ({ value: undefined }))
 }
 
 async function setOffline(tx: Tx, deps: LinkDeps, nodeId: string): Promise<void> {

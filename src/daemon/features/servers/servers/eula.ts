@@ -32,11 +32,11 @@ export function shownEula(row: Pick<ServerRow, 'eula'>): Omit<StoredEula, 'asked
 export function eulaColumn(
   row: Pick<ServerRow, 'eula'>,
   reported: PendingEula | null | undefined,
-  now: IsoTime,
+  now: () => IsoTime,
 ): string | null {
   if (reported == null) return null
   const known = eulaOf(row)
-  const requestedAt = known !== null && known.asked === reported.asked ? known.requestedAt : now
+  const requestedAt = known !== null && known.asked === reported.asked ? known.requestedAt : now()
   const { state, file, text, asked } = reported
   return JSON.stringify({ state, file, text, asked, requestedAt } satisfies StoredEula)
 }

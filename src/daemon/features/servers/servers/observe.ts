@@ -90,7 +90,11 @@ function isAtRest({
 }
 
 function isSame(row: ObservedRow, seen: Partial<ObservedRow>): boolean {
-  return Object.entries(seen).every(([name, value]) => row[name as keyof ObservedRow] === value) // its own columns
+  for (const name in seen) {
+    const column = name as keyof ObservedRow // `seen` has columns of the row alone
+    if (row[column] !== seen[column]) return false
+  }
+  return true
 }
 
 /** Running servers of a node that is away: nobody knows what they do now. */
@@ -230,7 +234,7 @@ export function observedColumns(row: ReportedOnRow, report: ServerReport, at: Re
     crashCount: report.crash.count,
     reason: report.installError ?? report.reason,
     observedGeneration: report.generation,
-    startedAt: report.uptimeMs === null ? null : sameStart(row, report, instant(report.uptimeMs)),
+    startedAt: sameStart(row, report, instant),
     pid: report.pid,
     lastExitCode: report.lastExit?.code ?? null,
     lastExitSignal: report.lastExit?.signal ?? null,
@@ -238,7 +242,7 @@ export function observedColumns(row: ReportedOnRow, report: ServerReport, at: Re
     lastExitReason: report.lastExit?.message ?? null,
     lastCrashAt: crashed ? instant(0) : row.lastCrashAt,
     nextRestartAt: nextRestartMs === null ? null : instant(-nextRestartMs),
-    eula: eulaColumn(row, report.eula, instant(0)),
+    eula: eulaColumn(row, report.eula, () => instant(0)),
   } as const
 }
 
@@ -249,8 +253,13 @@ function isInstalled(row: ReportedOnRow, report: ServerReport): boolean {
 }
 
 /** The same process keeps its start; else every report would move it by its travel time. */
-function sameStart(row: ReportedOnRow, report: ServerReport, computed: IsoTime): IsoTime {
-  return row.startedAt !== null && row.pid === report.pid ? row.startedAt : computed
+function sameStart(
+  row: ReportedOnRow,
+  { pid, uptimeMs }: ServerReport,
+  instant: (msAgo: number) => IsoTime,
+): IsoTime | null {
+  if (uptimeMs === null) return null
+  return row.startedAt !== null && row.pid === pid ? row.startedAt : instant(uptimeMs)
 }
 
 /**
