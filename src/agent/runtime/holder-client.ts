@@ -191,7 +191,8 @@ export class HolderClient {
   private startHolder(state: string): { ended(): boolean } {
     const [program, ...args] = this.options.execArgv
     let over = false
-    const child = spawn(program, [...HOLDER_NODE_OPTIONS, ...args, state], {
+    const options = program === process.execPath ? HOLDER_NODE_OPTIONS : []
+    const child = spawn(program, [...options, ...args, state], {
       detached: true,
       stdio: 'ignore',
       cwd: '/',
