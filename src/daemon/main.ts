@@ -48,8 +48,11 @@ export const HOLDER = [
   '__holder',
 ] as const
 
-/** Opens the data folder, brings the database up to date, wires everything and listens. */
-export async function startDaemon(config: Config, options: { log: Log; clock?: Clock }): Promise<Daemon> {
+/** Opens the data folder, brings the database up to date, wires everything and listens. Calls `onLoaded` when most of the program is loaded. */
+export async function startDaemon(
+  config: Config,
+  options: { log: Log; clock?: Clock; onLoaded?: () => void },
+): Promise<Daemon> {
   const { log, clock = systemClock } = options
   const cleanup = new Cleanup()
   const folder = join(config.dataDir, 'db')
@@ -65,6 +68,7 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
     const migration = await beginMigration(file)
     // Most of the program is loaded while another thread makes the tables of a new database.
     const [schema, { createApp }] = await Promise.all([migration.done, import('./app.ts')])
+    options.onLoaded?.()
     if (schema.from !== schema.to)
       log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
     const db = await openDb(file, clock)
@@ -132,13 +136,13 @@ const START_MS = 4000
 const QUIET_MS = 6000
 
 /**
- * Leaves memory to the games of the machine, behind the start of this process: until then V8 may take what makes it fast, and code that was
- * made ready under its own flags fits. What the start has left is given back then, and once more when little happens: V8 makes the room of the young
- * ones smaller only in a collection that finds it filled slowly.
+ * Leaves memory to the games of the machine, from when the program is loaded: before that, code that was made ready under V8's own flags would
+ * not fit. What the start has left is given back behind it, and once more when little happens: V8 makes the room of the young ones smaller only in a
+ * collection that finds it filled slowly.
  */
 export function spareMemory(): void {
+  keepHeapSmall()
   setTimeout(() => {
-    keepHeapSmall()
     collectAll()
     setTimeout(collectAll, QUIET_MS).unref()
   }, START_MS).unref()
@@ -162,9 +166,8 @@ async function runForeground(
   let daemon: Daemon
   const stopped = stopSignal(log)
   const bugs = watchBugs(log)
-  spareMemory()
   try {
-    daemon = await startDaemon(config, { log })
+    daemon = await startDaemon(config, { log, onLoaded: spareMemory })
   } catch (error) {
     const reason = startFailure(error)
     if (reason === undefined) throw error

@@ -72,8 +72,7 @@ async function runIn(dataDir: string, options: UpOptions): Promise<number> {
   const log = await openLog({ level: config.logLevel, format: config.logFormat })
   const stopped = stopSignal(log)
   const bugs = watchBugs(log)
-  spareMemory()
-  const daemon = await startDaemon(config, { log })
+  const daemon = await startDaemon(config, { log, onLoaded: spareMemory })
   bugs.recordIn(daemon.app.core.systemErrors)
   try {
     const local = await ensureLocal(daemon.app, dataDir, await loadStarters(starterFolder()), { demo: true })
