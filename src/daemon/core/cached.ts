@@ -1,6 +1,6 @@
 import type { CompiledQuery } from 'kysely'
 import type { Queries } from '../db/db.ts'
-import { queriesOver } from '../db/sqlite/queries.ts'
+import { queriesOver, rowsBy } from '../db/sqlite/queries.ts'
 
 const KEPT = 256
 
@@ -12,7 +12,7 @@ export function cached<A, O>(
   build: (q: Queries, asked: A) => { compile(): CompiledQuery<O> },
 ): (q: Queries, asked: A) => Promise<O[]> {
   const query = compiled(build)
-  return async (q, asked) => (await q.executeQuery(query(asked))).rows
+  return (q, asked) => rowsBy(q, query(asked))
 }
 
 /** The same without running it. */

@@ -1,12 +1,12 @@
 import type { CompiledQuery, Kysely } from 'kysely'
 import type { Schema } from './schema.ts'
 import type { ConnectionSource } from './sqlite/dialect.ts'
-import { type MadeStatement, SqliteQueries } from './sqlite/queries.ts'
+import { type MadeStatement, rowsBy, SqliteQueries } from './sqlite/queries.ts'
 import type { TableChanges } from './table-changes.ts'
 import { keepingTo, type RowsById, type Seen } from './table-parts.ts'
 
 /** Of all results together, each of which counts as a row more. */
-const MOST_ROWS = 10_000
+const MOST_ROWS = 20_000
 
 interface Kept {
   readonly rows: readonly unknown[]
@@ -87,7 +87,7 @@ export class KeepingQueries extends SqliteQueries {
 
   async kept<O>(query: CompiledQuery<O>, stays?: Stays<O>): Promise<readonly O[]> {
     this.#note?.(query.sql)
-    const run = async (): Promise<readonly O[]> => (await this.executeQuery<O>(query)).rows
+    const run = (): Promise<readonly O[]> => rowsBy(this, query)
     return this.#results.rowsOf({ ...query, run, stays }, this.#sight)
   }
 
@@ -113,5 +113,5 @@ export async function keptRows<O>(
   stays?: Stays<O>,
 ): Promise<readonly O[]> {
   const compiled = 'compile' in query ? query.compile() : query
-  return q instanceof KeepingQueries ? q.kept(compiled, stays) : (await q.executeQuery(compiled)).rows
+  return q instanceof KeepingQueries ? q.kept(compiled, stays) : await rowsBy(q, compiled)
 }

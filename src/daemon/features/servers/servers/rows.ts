@@ -15,6 +15,7 @@ import type { Queries } from '../../../db/db.ts'
 import { keptRows } from '../../../db/kept-results.ts'
 import { countQuery, keptTotal, offsetOf, totalByPage } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
+import { rowsBy } from '../../../db/sqlite/queries.ts'
 import { jsonStatement, statement } from '../../../db/statement.ts'
 import { containing, contains } from '../../../db/text-search.ts'
 
@@ -167,7 +168,7 @@ export async function listServerRows(
   const query = pageOfServers({ visibility, filter })
   // What depends on the time is another query each time.
   const isTimed = visibility !== 'all' && visibility.related !== null
-  const page = isTimed ? (await q.executeQuery(query)).rows : await keptRows(q, query)
+  const page = isTimed ? await rowsBy(q, query) : await keptRows(q, query)
   const ids = page.map(({ id }) => id)
   const found = new Map((await findServerRows(q, ids)).map((row) => [row.id, row]))
   const total =
