@@ -5,6 +5,7 @@ import type { At } from '../access/relations.ts'
 import type { Db } from '../db/db.ts'
 import type { Seen } from '../db/table-parts.ts'
 import { GrantEnds } from './grant-ends.ts'
+import { WorthKeeping } from './worth-keeping.ts'
 
 /** What a cached answer is made from: only what is taken from here may change it. */
 export interface Reading {
@@ -35,6 +36,8 @@ interface Entry extends CachedAnswer {
   readonly until: number
   readonly values: readonly Value[]
   readonly size: number
+  /** Whether it was given to anybody since it was made. */
+  isUsed: boolean
 }
 
 interface Value {
@@ -47,7 +50,8 @@ type Make = (reading: Reading) => Promise<Buffer>
 
 /**
  * Answers that are given again as long as nothing that they were made of has changed: what was read of tables, the values
- * that were looked at, the caller's rights (a part of the key), and the ends of grants. The least recently used go first.
+ * that were looked at, the caller's rights (a part of the key), and the ends of grants. Kept is what is asked for again ({@link WorthKeeping});
+ * the least recently used go first.
  */
 export class AnswerCache {
   readonly #db: Db
@@ -55,7 +59,8 @@ export class AnswerCache {
   readonly #most: number
   readonly #ends: GrantEnds
   readonly #entries = new Map<string, Entry>()
-  readonly #running = new Map<string, { readonly since: number; readonly done: Promise<unknown> }>()
+  readonly #worth = new WorthKeeping()
+  readonly #running = new Map<string, { readonly since: number; readonly done: Promise<Entry | CachedAnswer> }>()
   /** Each has a query builder of its own, which costs more than a small query: they are used again. */
   readonly #free: OneReading[] = []
   #bytes = 0
@@ -77,10 +82,13 @@ export class AnswerCache {
     const moment = this.#db.changes.moment()
     if (moment === undefined) return undefined // it may hold again when what is committed now is known
     this.#entries.delete(key)
-    if (!this.#holds(entry)) {
+    if (!this.#db.changes.unmoved(entry.seen, entry.since) || !this.#stands(entry)) {
       this.#bytes -= entry.size
+      if (!entry.isUsed) this.#worth.wasted(key)
       return undefined
     }
+    if (!entry.isUsed) this.#worth.given(key)
+    entry.isUsed = true
     this.#entries.set(key, entry) // at the end: the first of the map is the one unused for longest
     return entry
   }
@@ -90,9 +98,9 @@ export class AnswerCache {
     if (this.#most === 0) return this.#made(key, { make, since: undefined })
     const running = this.#running.get(key)
     if (running !== undefined && running.since === this.#db.changes.moment()) {
-      await running.done.catch(() => undefined) // whoever began it gets the failure; this one makes its own
-      const found = await this.find(key)
-      if (found !== undefined) return found
+      const made = await running.done.catch(() => undefined) // whoever began it gets the failure; this one makes its own
+      // What is committed since is later than the question.
+      if (made !== undefined && 'seen' in made && this.#stands(made)) return made
     }
     const since = this.#db.changes.moment()
     if (since === undefined) return this.#made(key, { make, since })
@@ -106,32 +114,35 @@ export class AnswerCache {
     }
   }
 
-  async #made(key: string, { make, since }: { make: Make; since: number | undefined }): Promise<CachedAnswer> {
+  async #made(key: string, { make, since }: { make: Make; since: number | undefined }): Promise<Entry | CachedAnswer> {
     const reading = this.#free.pop() ?? new OneReading(this.#db)
     const from = this.#clock.nowMs()
     reading.begin(from)
     try {
       const payload = await make(reading)
       const answer = { payload, etag: etagOf(payload) }
-      if (since !== undefined) await this.#keep(key, answer, { reading, since, from })
-      return answer
+      if (since === undefined) return answer
+      const entry = await this.#entryOf(answer, { reading, since, from })
+      if (this.#worth.isWorth(key)) this.#keep(key, entry)
+      return entry
     } finally {
       if (this.#free.length < MOST_FREE) this.#free.push(reading)
     }
   }
 
-  async #keep(
-    key: string,
+  async #entryOf(
     answer: CachedAnswer,
     { reading, since, from }: { reading: OneReading; since: number; from: number },
-  ): Promise<void> {
-    const size = answer.payload.length + key.length + OVERHEAD
-    if (size > this.#most / SHARE) return
+  ): Promise<Entry> {
     const until = reading.asksClock ? await this.#ends.after(from) : Number.POSITIVE_INFINITY
     const { values } = reading
     const seen = [...reading.seen, ...(reading.asksClock ? GrantEnds.SEEN : [])]
-    const entry: Entry = { ...answer, seen, since, from, until, values, size }
-    if (!this.#db.changes.unmoved(seen, since)) return
+    return { ...answer, seen, since, from, until, values, size: answer.payload.length + OVERHEAD, isUsed: false }
+  }
+
+  #keep(key: string, entry: Entry): void {
+    const { size, seen, since } = entry
+    if (size > this.#most / SHARE || !this.#db.changes.unmoved(seen, since)) return
     this.#bytes += size - (this.#entries.get(key)?.size ?? 0)
     this.#entries.delete(key)
     this.#entries.set(key, entry)
@@ -142,8 +153,8 @@ export class AnswerCache {
     }
   }
 
-  #holds({ seen, since, from, until, values }: Entry): boolean {
-    if (!this.#db.changes.unmoved(seen, since)) return false
+  /** Whether what it was made of beside tables is as it was. */
+  #stands({ from, until, values }: Entry): boolean {
     if (until !== Number.POSITIVE_INFINITY) {
       const ms = this.#clock.nowMs()
       // A clock that was set back brings ended grants to life again.
