@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Db, openDb, type Queries } from '../../../src/daemon/db/db.ts'
 import { keptRows } from '../../../src/daemon/db/kept-results.ts'
 import { migrate } from '../../../src/daemon/db/migrations.ts'
-import { countRows } from '../../../src/daemon/db/paging.ts'
+import { countRows, keptTotal } from '../../../src/daemon/db/paging.ts'
 import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
 import { namedTables } from '../../../src/daemon/db/sqlite/named-tables.ts'
 import { statement } from '../../../src/daemon/db/statement.ts'
@@ -329,6 +329,15 @@ test('a total beyond what lists report stays while rows are added, and no other'
   expect(await total(none)).toBe(10_001)
   await add('apart', 1)
   expect(await total(none)).toBe(0)
+  const some = 'select 1 from wide left join apart on apart.id = wide.id where apart.id is null limit 10001'
+  const counting = CompiledQuery.raw(`select count(*) as total from (${some})`) as CompiledQuery<{ total: number }>
+  const alone = async (): Promise<number> => {
+    await settled()
+    return keptTotal(q, counting)
+  }
+  expect(await alone()).toBe(10_001)
+  await db.write(async (tx) => void (await sql`insert or ignore into apart select id from wide`.execute(tx.q)))
+  expect(await alone()).toBe(0)
 })
 
 test('a statement of which nothing is known moves everything', async () => {
