@@ -26,6 +26,7 @@ import { migration } from './migrations/0023-migration.ts'
 import { databaseManaged } from './migrations/0024-database-managed.ts'
 import { sftpTokenKey } from './migrations/0025-sftp-token-key.ts'
 import { claimIndexes } from './migrations/0026-claim-indexes.ts'
+import { commandIndexes } from './migrations/0027-command-indexes.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -63,6 +64,7 @@ export const MIGRATIONS: readonly Migration[] = [
   databaseManaged,
   sftpTokenKey,
   claimIndexes,
+  commandIndexes,
 ]
 
 /** The newest version that this program knows. */

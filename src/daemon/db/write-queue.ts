@@ -264,12 +264,15 @@ export class WriteQueue {
     const lease = leaseOf(this.#writer)
     const tx = { q: queriesOver(lease.source), onCommit: (hook: () => void) => void hooks.push(hook) }
     try {
-      for (const collected of batches.values()) {
-        await collected[0]?.write(
-          tx,
-          collected.map(({ row }) => row),
-        )
-      }
+      // At once: a statement that waits for another one waits for a turn of the event loop too.
+      await Promise.all(
+        [...batches.values()].map((collected) =>
+          collected[0]?.write(
+            tx,
+            collected.map(({ row }) => row),
+          ),
+        ),
+      )
     } finally {
       await lease.end()
     }

@@ -50,6 +50,8 @@ export class CommandPump {
   readonly #sendings = new Map<string, Sending>()
   #wake = (): void => {}
   #woken = false
+  /** Whether more may be queued than was read last. */
+  #hasMore = true
 
   constructor(deps: PumpDeps) {
     this.#deps = deps
@@ -64,7 +66,7 @@ export class CommandPump {
   /** The agent has these; their place is free. */
   accepted(ids: readonly string[]): void {
     for (const id of ids) this.#sendings.delete(id)
-    if (ids.length > 0) this.wake()
+    if (ids.length > 0 && this.#hasMore) this.wake()
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -96,7 +98,9 @@ export class CommandPump {
 
   async #sendDue(signal: AbortSignal): Promise<void> {
     const { db, clock, nodeId } = this.#deps
+    this.#hasMore = true
     const rows = await queuedCommands(db.read, { nodeId })
+    this.#hasMore = rows.length === WINDOW
     const queued = new Set(rows.map((row) => row.id))
     for (const id of this.#sendings.keys()) if (!queued.has(id)) this.#sendings.delete(id)
     const due = rows.filter((row) => {
@@ -159,6 +163,7 @@ const queuedCommands = statement((q, { nodeId }: { nodeId: string }) =>
     .selectAll()
     .where('nodeId', '=', nodeId)
     .where('state', '=', 'queued')
+    .where('endedAt', 'is', null)
     .orderBy('generation') // the order within a server, whatever the clock did
     .orderBy('id')
     .limit(WINDOW),

@@ -166,16 +166,17 @@ export class Inbox {
     const { nodeId, journalId, handlers } = this.#deps
     let ack = this.#ack
     const accepted = batch.flatMap((item) => (item.kind === 'accepted' ? [item.id] : []))
-    await acceptCommands(tx, nodeId, accepted)
     const events: HappenedEvent[] = []
     for (const item of batch) {
       if (item.kind !== 'event' || item.seq <= ack) continue
       ack = item.seq
       if (item.event !== undefined) events.push({ event: item.event, at: item.at })
     }
+    await Promise.all([
+      acceptCommands(tx, nodeId, accepted),
+      ack === this.#ack ? undefined : raiseEventAck(tx.q, { nodeId, journalId, ack }),
+    ])
     if (events.length > 0) await handlers.onEvents(tx, nodeId, events)
-    if (ack === this.#ack) return
-    await raiseEventAck(tx.q, { nodeId, journalId, ack })
   }
 
   #setPaused(paused: boolean): void {

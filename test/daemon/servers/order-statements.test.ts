@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
 import { verifyAuditLogs } from '../../../src/shared/api/audit-log.ts'
 import { startServer, stopServer } from '../../../src/shared/api/power.ts'
 import type { Server } from '../../../src/shared/api/servers.ts'
@@ -64,6 +65,44 @@ test('accepts many orders that come together with the statements of a few, all i
   expect(statements.length).toBeGreaterThanOrEqual(6)
   expect(statements.length).toBeLessThanOrEqual(many)
   expect(await stage.admin.call(verifyAuditLogs, { query: {} })).toMatchObject({ intact: true, problem: null })
+})
+
+/** Which of the tables that grow SQLite reads from end to end for these statements. */
+async function readWhole(statements: readonly string[]): Promise<string[]> {
+  const database = await Connection.open(stage.db.file, 'read')
+  try {
+    const steps: string[] = []
+    for (const statement of new Set(
+      statements.filter((text) => /^(select|insert|update|delete)\b/i.test(text.trim())),
+    )) {
+      for (const { detail } of await database.all(`explain query plan ${statement}`)) {
+        if (/^SCAN (command|server|event|job)\b/.test(String(detail))) steps.push(`${detail}: ${statement}`)
+      }
+    }
+    return steps
+  } finally {
+    await database.close()
+  }
+}
+
+test('reads nothing from end to end for an order, its way to the node and its end, whatever there has been', async () => {
+  const server = await stage.serverIn(template, node, FACTS.stopped)
+  const recorded = recordStatements()
+  try {
+    const { commandId, generation } = await start(server)
+    const command = await peer.until('the order', () => peer.of('command').find(({ id }) => id === commandId))
+    peer.finish(command)
+    const seq = say('offline', report(server.id, { generation, pid: 79 }))
+    await peer.until('its acknowledgement', () => peer.of('event.ack').find((ack) => ack.seq >= seq))
+    await (await stage.peer(await stage.node())).leave()
+    for (const table of ['"command"', '"server"', 'audit_log', 'event']) {
+      expect(recorded.texts.some((text) => text.includes(table))).toBe(true)
+    }
+    expect(recorded.texts.some((text) => /^select .*"command" where "node_id"/.test(text))).toBe(true)
+  } finally {
+    recorded.remove()
+  }
+  expect(await readWhole(recorded.texts)).toEqual([])
 })
 
 test('accepts one of two orders to one server that come together, and refuses the one that it makes impossible', async () => {

@@ -22,7 +22,12 @@ export const serversOnNode = statement((q, { nodeId }: { nodeId: string }) =>
 
 /** The orders that a node's agent has accepted and not ended. */
 export const acceptedOrders = statement((q, { nodeId }: { nodeId: string }) =>
-  q.selectFrom('command').select(['id', 'serverId']).where('nodeId', '=', nodeId).where('state', '=', 'accepted'),
+  q
+    .selectFrom('command')
+    .select(['id', 'serverId'])
+    .where('nodeId', '=', nodeId)
+    .where('state', '=', 'accepted')
+    .where('endedAt', 'is', null),
 )
 
 /** These nodes (ids as JSON) are connected; answers those that were not. */

@@ -289,7 +289,8 @@ const queuedApplies = statement((q, { nodeId, serverId }: { nodeId: string; serv
     .where('nodeId', '=', nodeId)
     .where('serverId', '=', serverId)
     .where('op', '=', 'apply')
-    .where('state', '=', 'queued'),
+    .where('state', '=', 'queued')
+    .where('endedAt', 'is', null),
 )
 
 /** Variables may hold secrets: the audit row names those that changed, and the values of those that are none. */

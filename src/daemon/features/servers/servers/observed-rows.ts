@@ -34,7 +34,7 @@ export type ObservedRow = StateRow &
 
 const OPEN_ORDER = sql<number>`exists (
   select 1 from command where command.server_id = server.id and command.node_id = server.node_id
-    and command.op <> 'apply' and command.state in ('queued', 'accepted')
+    and command.op <> 'apply' and command.ended_at is null
 )`
 
 /** Those of the servers with these ids (as JSON) that the node has. */

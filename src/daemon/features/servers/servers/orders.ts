@@ -145,8 +145,7 @@ async function acceptRound(
     }
   }
   if (commands.length === 0) return
-  await writeIntents(tx.q, intents, tx.now)
-  await queueCommands(tx, deps, commands)
+  await Promise.all([writeIntents(tx.q, intents, tx.now), queueCommands(tx, deps, commands)])
 }
 
 /** What an order writes; throws its refusal. */
@@ -308,7 +307,7 @@ async function sameInstallation(tx: Tx, row: OrderRow, order: Order): Promise<Ac
     .where('nodeId', '=', row.nodeId)
     .where('serverId', '=', row.id)
     .where('op', '=', 'install')
-    .where('state', 'in', ['queued', 'accepted'])
+    .where('endedAt', 'is', null)
     .executeTakeFirst()
   if (open === undefined) return undefined
   const known = readOrder(open)

@@ -95,6 +95,7 @@ async function endQueued(tx: Tx, bus: Bus, row: ServerRow): Promise<void> {
     .where('serverId', '=', row.id)
     .where('op', '!=', 'delete')
     .where('state', '=', 'queued')
+    .where('endedAt', 'is', null)
     .execute()
   const error = { code: 'UNKNOWN_SERVER' as const, message: 'The server was deleted' }
   for (const { id: commandId } of queued) {
@@ -111,7 +112,7 @@ async function isUnderWay(tx: Tx, row: ServerRow): Promise<boolean> {
     .where('nodeId', '=', row.nodeId)
     .where('serverId', '=', row.id)
     .where('op', '=', 'delete')
-    .where('state', 'in', ['queued', 'accepted'])
+    .where('endedAt', 'is', null)
     .executeTakeFirst()
   return open !== undefined
 }

@@ -29,6 +29,7 @@ export async function resize(
     .where('serverId', '=', row.id)
     .where('op', '=', 'apply')
     .where('state', '=', 'queued')
+    .where('endedAt', 'is', null)
     .orderBy('generation', 'desc')
     .executeTakeFirst()
   const commandId = (command?.id ?? null) as z.input<typeof resizeStorage.response>['commandId'] // made by addCommand

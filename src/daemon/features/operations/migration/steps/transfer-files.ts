@@ -240,7 +240,7 @@ async function isKnown(
       .selectFrom('command')
       .select('id')
       .where('serverId', '=', id)
-      .where('state', 'in', ['queued', 'accepted'])
+      .where('endedAt', 'is', null)
       .executeTakeFirst()
     if (open === undefined) return
     if (!gateway.isOnline(nodeId)) throw new StepDelay('NODE_OFFLINE', `The node ${nodeId} is not connected`)
