@@ -68,6 +68,23 @@ describe('writes', () => {
     expect(settled[3]).toMatchObject({ status: 'rejected', reason: new Error('no 3') })
   })
 
+  it('that read before they write undo themselves alone too, and those that write more than one thing at once', async () => {
+    const settled = await Promise.allSettled(
+      Array.from({ length: 200 }, (_, i) =>
+        db.write(async (tx) => {
+          const before = await keys(tx.q)
+          await Promise.all([put(tx, `a ${i}`), put(tx, `b ${i}`), ...(i % 5 === 0 ? [put(tx, `a ${i}`)] : [])])
+          if (i % 3 === 0) throw new Error(`no ${i}`)
+          return before.length
+        }),
+      ),
+    )
+    const good = settled.flatMap((one, i) => (one.status === 'fulfilled' ? [{ i, before: one.value }] : []))
+    expect(good.map(({ i }) => i)).toEqual(Array.from({ length: 200 }, (_, i) => i).filter((i) => i % 3 && i % 5))
+    expect(good.map(({ before }) => before)).toEqual(good.map((_, place) => 2 * place))
+    expect(await keys()).toEqual(good.flatMap(({ i }) => [`a ${i}`, `b ${i}`]).sort())
+  })
+
   it('see each other: 100 that read and add lose none', async () => {
     await db.write((tx) => put(tx, 'count', '0'))
     const add = async (tx: Tx): Promise<void> => {

@@ -18,6 +18,8 @@ import type { Connection } from './connection.ts'
 export interface ConnectionSource {
   acquire(): Promise<Connection>
   release(connection: Connection): void
+  /** Resolves when a statement may run on a connection that was acquired; `undefined`: at once. */
+  ready?(sql: string): Promise<unknown> | undefined
   /** Called with the SQL of each query, and with the rows of a table to which it keeps. */
   note?(sql: string, rows?: RowsById): void
 }
@@ -76,6 +78,7 @@ class Lease implements DatabaseConnection {
 
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
     this.#source.note?.(query.sql)
+    await this.#source.ready?.(query.sql)
     if (givesRows(query)) {
       const rows = await this.connection.all(query.sql, query.parameters)
       return { rows: rows as R[] } // kysely's own contract: the compiled query decides the shape of its rows

@@ -10,8 +10,9 @@ export interface Lease {
 }
 
 /**
- * Lends the writer to the queries of one job, the first of which waits for `begin`. After `end`, which resolves when none of them runs
- * any more, it is refused: work that goes on after its end must not write into the transactions of others.
+ * Lends the writer to the queries of one job. The first of them sets off `begin`; what may change anything waits for it, what only reads runs
+ * beside it. After `end`, which resolves when none of them runs any more, it is refused: work that goes on after its end must not write into the
+ * transactions of others.
  */
 export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lease {
   let over = false
@@ -22,20 +23,23 @@ export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lea
     busy--
     if (busy === 0) idle()
   }
+  const hasBegun = (): Promise<unknown> => {
+    if (begun !== undefined || begin === undefined) return begun ?? DONE
+    busy++
+    begun = begin().finally(free)
+    begun.catch(() => undefined) // whoever writes hears of it; to those that read it is nothing
+    return begun
+  }
   return {
     source: {
       acquire: async () => {
         if (over) throw new Error('this transaction is over: nothing can be written by it any more')
         busy++
-        if (begin === undefined) return writer
-        try {
-          begun ??= begin()
-          await begun
-        } catch (error) {
-          free()
-          throw error
-        }
         return writer
+      },
+      ready: (sql) => {
+        const done = hasBegun()
+        return ONLY_READS.test(sql) ? undefined : done
       },
       release: free,
     },
@@ -48,3 +52,7 @@ export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lea
       }),
   }
 }
+
+const DONE = Promise.resolve()
+
+const ONLY_READS = /^\s*select\b/i

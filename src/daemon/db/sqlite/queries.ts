@@ -34,6 +34,7 @@ export class SqliteQueries extends Kysely<Schema> {
     const connection = await source.acquire()
     try {
       source.note?.(sql, rows)
+      await source.ready?.(sql)
       if (givesRows) return NAMES.named(await connection.all(sql, parameters))
       await connection.run(sql, parameters)
       return []

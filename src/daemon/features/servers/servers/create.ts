@@ -20,7 +20,7 @@ import { refuseFixedVariables, refuseStartupLine, refuseStartupName } from './ed
 import { chosenImage } from './images.ts'
 import { isNamed, nameTaken } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
-import { claimPorts, type PrimaryRequest, requestsOf } from './ports.ts'
+import { claimPorts, type PrimaryRequest, readHolds, requestsOf } from './ports.ts'
 import { insertServerRow } from './rows.ts'
 import type { StoredOrder } from './spec.ts'
 import { definitionOf, withoutMasks } from './view.ts'
@@ -40,7 +40,11 @@ export async function insertServer(
   const { tx, deps, holder } = work
   const owner = await ownerOf(work, body)
   const template = await templateOf(tx, body.templateId)
-  const [node] = await nodeForNew(tx.q, { id: body.nodeId, ownerId: owner, name: body.name })
+  const requests = requestsOf(template)
+  const [[node], holds] = await Promise.all([
+    nodeForNew(tx.q, { id: body.nodeId, ownerId: owner, name: body.name }),
+    readHolds(tx.q, body.nodeId, { port: namedPort(body), requests }),
+  ])
   if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
   if (node.maintenance === 1) {
     throw new PanelError('NODE_IN_MAINTENANCE', `The node ${node.name} is in maintenance and takes no new servers now`)
@@ -69,15 +73,15 @@ export async function insertServer(
     throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
   }
   if (node.namesake !== null) throw nameTaken(body.name, node.namesake)
-  const others = { memoryMb: node.givenMemoryMb ?? 0, cpuCores: roundedCores(node.givenCpuCores ?? 0) }
+  const others = givenOf(node.given)
   refuseBeyond(node, others, { memoryMb: body.allocatedMemoryMb, cpuCores: body.allocatedCpuCores })
   const runtime = chooseRuntime(body.runtime, template.runtimes, parseJson(RuntimeReport.array(), node.runtimes))
   const id = newId('srv', deps.clock)
   const { clock, portLooks: looks } = deps
-  const claim = { tx, clock, looks, serverId: id, node, template, runtime, field: primaryField(body) }
-  const { primary: allocation, further } = await claimPorts(claim, primaryRequest(body, node), requestsOf(template))
+  const claim = { tx, clock, looks, serverId: id, node, template, runtime, field: primaryField(body), holds }
+  const { primary: allocation, further } = await claimPorts(claim, primaryRequest(body, node), requests)
   const installs = template.installScript !== null && moved === undefined
-  await insertServerRow(tx.q, {
+  const row = insertServerRow(tx.q, {
     id,
     uuid: moved?.uuid ?? uuidOf(id) ?? id,
     name: body.name,
@@ -117,11 +121,13 @@ export async function insertServer(
     createdAt: tx.now,
     updatedAt: tx.now,
   })
-  const row = { id, nodeId: node.id }
   const first: StoredOrder = installs
     ? { op: 'install', args: { wipe: false, thenStart: body.start } }
     : { op: body.start ? 'start' : 'apply', args: {} }
-  const commandId = await addCommand(tx, deps, { row, generation: 1, ...first })
+  const [commandId] = await Promise.all([
+    addCommand(tx, deps, { row: { id, nodeId: node.id }, generation: 1, ...first }),
+    row,
+  ])
   const { ip, port } = allocation
   const details = {
     name: body.name,
@@ -153,6 +159,10 @@ export function primaryRequest(body: Body, node: { readonly defaultIp: string })
   const ip = body.primaryIp ?? undefined
   if (body.networkMode !== undefined) return { network: body.networkMode, ip, port }
   return { ip: ip ?? node.defaultIp, port }
+}
+
+function namedPort(body: Body): number | undefined {
+  return typeof body.allocationId === 'string' ? undefined : (body.primaryPort ?? undefined)
 }
 
 function primaryField(body: Body): string {
@@ -189,14 +199,21 @@ const nodeForNew = statement((q, { id, ownerId, name }: { id: string; ownerId: s
     .selectFrom('node')
     .selectAll()
     .select([
-      sql<number | null>`(select sum(memory_mb) from server where server.node_id = node.id)`.as('givenMemoryMb'),
-      sql<number | null>`(select sum(cpu_cores) from server where server.node_id = node.id)`.as('givenCpuCores'),
+      sql<string>`(
+        select json_array(total(memory_mb), total(cpu_cores)) from server where server.node_id = node.id
+      )`.as('given'),
       sql<string | null>`(
         select id from server where owner_id = ${ownerId} and ${isNamed(name)} and deleting_at is null limit 1
       )`.as('namesake'),
     ])
     .where('id', '=', id),
 )
+
+function givenOf(given: string): { readonly memoryMb: number; readonly cpuCores: number } {
+  const [memoryMb, cpuCores] = JSON.parse(given) as [number, number] // made by the statement above
+  return { memoryMb, cpuCores: roundedCores(cpuCores) }
+}
+
 const userById = compiled((q, id: string) => q.selectFrom('user').select('id').where('id', '=', id))
 const templateById = compiled((q, id: string) =>
   q.selectFrom('template').select('definition as templateDefinition').where('id', '=', id),

@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net'
 import type { NewTemplate, TemplatePort } from '../../../../shared/api/template-fields.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import type { Tx } from '../../../db/db.ts'
+import type { Queries, Tx } from '../../../db/db.ts'
 import {
   addressText,
   type ClaimedAllocation,
@@ -40,6 +40,8 @@ export interface PortClaim {
   readonly allowed?: AllowedAddresses
   /** The field that is refused where the primary port leaves no room for the others. */
   readonly field: string
+  /** What servers of the node hold, by {@link readHolds} in the same transaction; without it it is read. */
+  readonly holds?: PortHolds
 }
 
 /** The primary port: an allocation, or an address with a port or without. */
@@ -58,19 +60,27 @@ export async function claimPorts(
   primary: PrimaryRequest,
   requests: readonly PortRequest[],
 ): Promise<{ primary: ClaimedAllocation; further: readonly (ClaimedAllocation & PortUse)[] }> {
-  const { q } = claim.tx
-  const named = namedPorts(primary, requests)
-  const holds = named === undefined ? readPortHolds(q, claim.node.id) : readHoldsOf(q, claim.node.id, named)
-  return new Claims(claim, await holds).all(primary, requests)
+  const port = 'port' in primary ? primary.port : undefined
+  const holds = claim.holds ?? (await readHolds(claim.tx.q, claim.node.id, { port, requests }))
+  return new Claims(claim, holds).all(primary, requests)
+}
+
+/** What servers of a node hold, as far as it can be in the way of these ports; `port` is the primary one where it is named. */
+export function readHolds(
+  q: Queries,
+  nodeId: string,
+  { port, requests }: { readonly port: number | undefined; readonly requests: readonly PortRequest[] },
+): Promise<PortHolds> {
+  const named = port === undefined ? undefined : namedPorts(port, requests)
+  return named === undefined ? readPortHolds(q, nodeId) : readHoldsOf(q, nodeId, named)
 }
 
 /** The ports that can be claimed, where all are named; `undefined` where one is chosen of those that are free. */
-function namedPorts(primary: PrimaryRequest, requests: readonly PortRequest[]): number[] | undefined {
-  if (!('port' in primary) || primary.port === undefined) return undefined
-  const ports = [primary.port]
+function namedPorts(primary: number, requests: readonly PortRequest[]): number[] | undefined {
+  const ports = [primary]
   for (const { at } of requests) {
     if (at.kind === 'any') return undefined
-    ports.push(at.kind === 'offset' ? primary.port + at.offset : at.port)
+    ports.push(at.kind === 'offset' ? primary + at.offset : at.port)
   }
   return ports
 }
