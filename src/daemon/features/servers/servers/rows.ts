@@ -107,9 +107,14 @@ export const insertServerRow = statement((q, row: NewServerRow) => {
   return q.insertInto('server').values(values as NewServerRow) // it has all of its columns
 })
 
+/** A column for what is known when the row is read: to add it to so wide a row costs several times what the row does. */
+const LATER = sql<string>`''`
+
 const serverById = statement(
   (q, { id }: { id: string }) =>
-    joined(q).select('template.definition as templateDefinition').where('server.id', '=', id),
+    joined(q)
+      .select(['template.definition as templateDefinition', LATER.as('currentDefinition')])
+      .where('server.id', '=', id),
   { keepsTo: ({ id }) => ({ table: 'server', ids: [id] }) },
 )
 
@@ -121,7 +126,9 @@ export async function findServerRow(q: Queries, id: string) {
 
 const serversByIds = jsonStatement(
   (q, { ids }: { ids: string }) =>
-    joined(q).where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
+    joined(q)
+      .select([LATER.as('templateDefinition'), LATER.as('currentDefinition')])
+      .where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
   { keepsTo: ({ ids }) => ({ table: 'server', ids: JSON.parse(ids) as string[] }) }, // made of such below
 )
 
@@ -134,8 +141,16 @@ export async function findServerRows(q: Queries, ids: readonly string[]): Promis
  * The row with the definition that it is run by: the one that it was pinned to, else that of its template, which is there
  * as `currentDefinition`.
  */
-function kept<R extends { readonly pinnedTemplate: string | null }>(row: R, currentDefinition: string) {
-  return Object.assign(row, { currentDefinition, templateDefinition: row.pinnedTemplate ?? currentDefinition })
+function kept<R extends Defined>(row: R, currentDefinition: string): R {
+  row.currentDefinition = currentDefinition
+  row.templateDefinition = row.pinnedTemplate ?? currentDefinition
+  return row
+}
+
+interface Defined {
+  readonly pinnedTemplate: string | null
+  templateDefinition: string
+  currentDefinition: string
 }
 
 interface Asked {
@@ -178,10 +193,10 @@ export async function listServerRows(
 }
 
 /** Adds the definitions of the templates, each read once: they are the largest part, and many servers share one. */
-async function withDefinitions<R extends { readonly templateId: string; readonly pinnedTemplate: string | null }>(
+async function withDefinitions<R extends Defined & { readonly templateId: string }>(
   q: Queries,
   rows: readonly R[],
-) {
+): Promise<R[]> {
   const templates = await keptRows(q, definitionsOf([...new Set(rows.map((row) => row.templateId))].sort()))
   const definitions = new Map(templates.map(({ id, definition }) => [id, definition]))
   return rows.flatMap((row) => {
