@@ -15,7 +15,7 @@ type Write = (value: unknown, out: JsonBytes) => boolean
 export function compileJson(schema: z.ZodType): (value: unknown, out: JsonBytes) => void {
   let write: Write | undefined
   return (value, out) => {
-    if (value instanceof JsonText) return out.json(value.text)
+    if (value instanceof JsonText) return out.bytes(value.bytes)
     write ??= compile(schema) // by the first answer: a daemon has hundreds of endpoints, and most rest
     const { length } = out
     if (write(value, out)) return

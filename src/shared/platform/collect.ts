@@ -42,12 +42,20 @@ export function collectPassed(bytes: number): void {
 const GROWS_PERCENT = 20
 
 /**
+ * When V8 begins to mark what is in use, in percent of the way to that limit. By itself it begins when what is left is less than the room of the
+ * young ones, which in a heap that may grow by so little is right after the collection before: it would mark all the time.
+ */
+const MARKED_FROM_PERCENT = 95
+
+/**
  * Keeps the heap of this process small from now on: V8 by itself lets it become twice as large as it has to be, and the room of the young
  * ones 16 MiB twice. It costs a collection beside the work every few seconds while much is done.
  */
 export function keepHeapSmall(): void {
   isSmall = true
   setFlagsFromString(`--heap-growing-percent=${GROWS_PERCENT}`)
+  setFlagsFromString(`--incremental-marking-soft-trigger=${MARKED_FROM_PERCENT}`)
+  setFlagsFromString(`--incremental-marking-hard-trigger=${MARKED_FROM_PERCENT}`)
   growYoung(false)
 }
 

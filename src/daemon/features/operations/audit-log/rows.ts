@@ -67,9 +67,10 @@ function shownWith(row: AuditRow, details: AuditLog['details']): AuditLog {
  */
 export async function listAudit(q: Queries, query: Query): Promise<WrittenPage> {
   const [page] = await pageOfAudit(q, query)
+  if (page === undefined) throw new Error('an aggregate without a row') // SQLite gives one also of nothing
   const { page: _, limit: __, ...filter } = query
-  const total = totalByPage(query, page?.found ?? 0) ?? (await keptTotal(q, countOfAudit(filter)))
-  return { items: new JsonText(`[${page?.json ?? ''}]`), total }
+  const total = totalByPage(query, page.found) ?? (await keptTotal(q, countOfAudit(filter)))
+  return { items: new JsonText(page.json), total }
 }
 
 const pageOfAudit = cached((q, query: Query) => {
@@ -79,9 +80,9 @@ const pageOfAudit = cached((q, query: Query) => {
     .innerJoin('auditLog', 'auditLog.seq', 'page.seq')
     .leftJoin('user', 'user.id', 'auditLog.userId')
     .select((eb) => [
-      sql<string | null>`group_concat(${SHOWN_ROW}, ',' order by audit_log.created_at desc, audit_log.seq desc)`.as(
-        'json',
-      ),
+      sql<Uint8Array>`cast(
+        '[' || coalesce(group_concat(${SHOWN_ROW}, ',' order by audit_log.created_at desc, audit_log.seq desc), '') || ']'
+        as blob)`.as('json'),
       eb.fn.countAll<number>().as('found'),
     ])
 })
