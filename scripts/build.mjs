@@ -11,6 +11,7 @@ import { createRequire } from 'node:module'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { rolldown } from 'rolldown'
+import { compileParts } from './compile-parts.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const [folder, ...more] = process.argv.slice(2)
@@ -118,8 +119,9 @@ async function bundle(target) {
   for (const { name, fileName } of parts.filter(({ isEntry }) => isEntry)) {
     begin(target, name, { part: basename(fileName), holder, loader })
   }
-  compileParts(join(target, 'parts'), {
+  await compileParts(join(target, 'parts'), {
     loader,
+    entry: basename(parts.find(({ isEntry, name }) => isEntry && name === 'panel').fileName),
     names: parts.filter(({ isEntry }) => !isEntry).map(({ fileName }) => basename(fileName)),
   })
   // Of the older kind of module, whose loader Node has at hand and does not begin with a promise.
@@ -165,19 +167,6 @@ async function bundleThreads(target) {
   const build = await rolldown({ input, platform: 'node' })
   await build.write({ dir: join(target, 'threads'), format: 'cjs', entryFileNames: '[name].js', comments: false })
   await build.close()
-}
-
-/**
- * Has V8 compile the parts, by loading each, and writes down what came of it. What only declares is loaded; what runs the program
- * at once is a few lines that need no help.
- */
-function compileParts(folder, { loader, names }) {
-  const input = `${loader}
-    const parts = exports.openParts(${JSON.stringify(folder)}, { isBuild: true })
-    for (const name of ${JSON.stringify(names)}) parts.load(name)
-    parts.cache()`
-  const { status } = spawnSync(process.execPath, ['-'], { input, stdio: ['pipe', 2, 2] })
-  if (status !== 0) throw new Error('a part of the program cannot be loaded')
 }
 
 /** The file that is run: it says the version, which scripts ask for often, and loads the program for all else. */
