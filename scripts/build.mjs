@@ -11,6 +11,8 @@ import { createRequire } from 'node:module'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { rolldown } from 'rolldown'
+import { compileParts } from './compile-parts.mjs'
+import { packageChanges } from './package-changes.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const [folder, ...more] = process.argv.slice(2)
@@ -37,15 +39,6 @@ const OUTSIDE = [
   // that Ink asks for when its own developers debug it, and that is not installed
   'react-devtools-core',
 ]
-
-/** For {@link routerOfFewFunctions}. */
-const FUNCTION_OF = `
-const functions = new Map()
-function functionOf(name, text) {
-  const key = name + text
-  if (!functions.has(key)) functions.set(key, new Function(name, text))
-  return functions.get(key)
-}`
 
 const project = folder === undefined ? join(root, 'tsconfig.build.json') : copyTo(folder, more)
 process.exitCode = compile(project)
@@ -94,11 +87,7 @@ async function bundle(target) {
       { name: 'schemas that are made when they are used', ...lateSchemas() },
       { name: 'endpoints as outlines', ...(await outlines(dirname(target))) },
       { name: 'help that is made already', load: await readyHelp(dirname(target)) },
-      { name: 'React without its development half', transform: forProduction },
-      { name: 'Ink at once', transform: inkAtOnce },
-      { name: 'Commander as modules', transform: commanderAsModules },
-      { name: 'a router of few functions', transform: routerOfFewFunctions },
-      { name: 'jq with chance from where it is at hand', transform: jqWithChanceAtHand },
+      ...packageChanges,
       { name: 'modules of packages by a call', generateBundle: byLateCall },
       { name: 'one byte for each character', generateBundle: inAscii },
     ],
@@ -118,8 +107,9 @@ async function bundle(target) {
   for (const { name, fileName } of parts.filter(({ isEntry }) => isEntry)) {
     begin(target, name, { part: basename(fileName), holder, loader })
   }
-  compileParts(join(target, 'parts'), {
+  await compileParts(join(target, 'parts'), {
     loader,
+    entry: basename(parts.find(({ isEntry, name }) => isEntry && name === 'panel').fileName),
     names: parts.filter(({ isEntry }) => !isEntry).map(({ fileName }) => basename(fileName)),
   })
   // Of the older kind of module, whose loader Node has at hand and does not begin with a promise.
@@ -165,19 +155,6 @@ async function bundleThreads(target) {
   const build = await rolldown({ input, platform: 'node' })
   await build.write({ dir: join(target, 'threads'), format: 'cjs', entryFileNames: '[name].js', comments: false })
   await build.close()
-}
-
-/**
- * Has V8 compile the parts, by loading each, and writes down what came of it. What only declares is loaded; what runs the program
- * at once is a few lines that need no help.
- */
-function compileParts(folder, { loader, names }) {
-  const input = `${loader}
-    const parts = exports.openParts(${JSON.stringify(folder)}, { isBuild: true })
-    for (const name of ${JSON.stringify(names)}) parts.load(name)
-    parts.cache()`
-  const { status } = spawnSync(process.execPath, ['-'], { input, stdio: ['pipe', 2, 2] })
-  if (status !== 0) throw new Error('a part of the program cannot be loaded')
 }
 
 /** The file that is run: it says the version, which scripts ask for often, and loads the program for all else. */
@@ -282,103 +259,6 @@ function lateSchemas() {
 
 function importsZod(file) {
   return /^import .* from 'zod'$/m.test(readFileSync(file, 'utf8'))
-}
-
-/** React and what belongs to it choose their half by NODE_ENV when they are loaded; here the build chooses. */
-function forProduction(code, id) {
-  if (!/[/\\]node_modules[/\\](?:react|react-reconciler|scheduler)[/\\]/.test(id)) return null
-  return code.replaceAll('process.env.NODE_ENV', '"production"')
-}
-
-/**
- * Ink waits, when it is loaded, for the engine of its layout, and for tools of its developers; the parts cannot wait. The engine is
- * made at once, as Node allows.
- */
-function inkAtOnce(code, id) {
-  const path = id.split(/[/\\]node_modules[/\\]/).at(-1)
-  const changes = {
-    'ink/build/reconciler.js': [
-      ["await import('./devtools.js')", ''],
-      ['await loadPackageJson()', 'undefined'],
-    ],
-    'yoga-layout/dist/src/index.js': [['wrapAssembly(await loadYoga())', 'wrapAssembly(loadYoga())']],
-    'yoga-layout/dist/binaries/yoga-wasm-base64-esm.js': [
-      [
-        /\(function\(\)\{return w\|\|.*?\}\)\(\)\.catch\(ca\);/,
-        'b({instance:new WebAssembly.Instance(new WebAssembly.Module(wa()),d)});',
-      ],
-      ['return loadYoga.ready', 'return h'],
-    ],
-  }[path]
-  return (
-    changes?.reduce((text, [from, to]) => {
-      const made = text.replace(from, () => to)
-      if (made === text) throw new Error(`${id} is not as it was: see inkAtOnce`)
-      return made
-    }, code) ?? null
-  )
-}
-
-/**
- * Commander is of the older kind of module, which asks for Node's own by a function that takes longer to make than they do; and it asks for
- * one to run subcommands as programs, of which there are none here.
- */
-function commanderAsModules(code, id) {
-  const path = id.split(/[/\\]node_modules[/\\]commander[/\\]/)[1]
-  if (path === undefined) return null
-  if (path === 'esm.mjs') {
-    const names = { command: 'Command', error: 'CommanderError', option: 'Option' }
-    return Object.entries(names)
-      .map(([file, name]) => `export { ${name} } from './lib/${file}.js'`)
-      .join('\n')
-  }
-  const made = code
-    .replace(/^const childProcess = require\('node:child_process'\);$/m, 'const childProcess = {};')
-    // `process` is there without an import.
-    .replace(/^const process = require\('node:process'\);$/m, '')
-    .replace(
-      /^const EventEmitter = require\('node:events'\)\.EventEmitter;$/m,
-      "import { EventEmitter } from 'node:events';",
-    )
-    .replace(/^const (\w+|\{[^}]+\}) = require\('([^']+?)(?:\.js)?'\);$/gm, (_, names, from) =>
-      from.startsWith('node:') ? `import ${names} from '${from}';` : `import ${names} from '${from}.js';`,
-    )
-    .replace(/^exports\.(\w+) = \1;.*$/gm, 'export { $1 };')
-  if (/\brequire\(|\bexports\./.test(made)) throw new Error(`${id} is not as it was: see commanderAsModules`)
-  return made
-}
-
-/**
- * The router makes functions of text for each of some hundred routes, which takes a tenth of a start: here those with the same
- * text are made once, and the beginning of a path is compared by a function that is there.
- */
-function routerOfFewFunctions(code, id) {
-  const file = id.split(/[/\\]node_modules[/\\]find-my-way[/\\]lib[/\\]/)[1]
-  if (file !== 'node.js' && file !== 'handler-storage.js') return null
-  const made =
-    file === 'node.js'
-      ? code.replace(/return new Function\('path', 'i', .*$/m, 'return (path, i) => path.startsWith(prefix, i)')
-      : `${FUNCTION_OF}\n${code.replaceAll('new Function(', 'functionOf(')}`
-  if (/\bnew Function\('/.test(made) || made === code)
-    throw new Error(`${id} is not as it was: see routerOfFewFunctions`)
-  return made
-}
-
-/** jq takes a few bytes of chance for its tables, for which Node would load all of its cryptography: a third of what a short program of jq takes. */
-function jqWithChanceAtHand(code, id) {
-  if (!/[/\\]node_modules[/\\]jq-wasm[/\\]/.test(id)) return null
-  const made = code.replace('(crypto.getRandomValues(view), 0)', '(chance(view), 0)')
-  if (made === code) throw new Error(`${id} is not as it was: see jqWithChanceAtHand`)
-  return `import { closeSync, openSync, readSync } from 'node:fs'
-function chance(view) {
-  const file = openSync('/dev/urandom', 'r')
-  try {
-    for (let at = 0; at < view.length; ) at += readSync(file, view, at, view.length - at)
-  } finally {
-    closeSync(file)
-  }
-}
-${made}`
 }
 
 /** What is loaded on demand from outside of the parts is asked for by the call that `bin/parts.ts` gives them. */

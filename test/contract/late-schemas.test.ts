@@ -16,10 +16,15 @@ type Zod = Pick<
     | 'strictObject'
     | 'string'
     | 'union'
+    | 'ZodDefault'
     | 'ZodObject'
+    | 'ZodOptional'
     | 'nullable'
+    | 'optional'
     | 'tuple'
   >
+
+const row = { name: ' ab ', age: 3, tags: ['c'] }
 
 /** What the contract does with zod, each a schema made with the given one. */
 function schemas(by: Zod): Record<string, z.ZodType> {
@@ -45,11 +50,22 @@ function schemas(by: Zod): Record<string, z.ZodType> {
     many: by.record(by.string().regex(/^k/), Row.or(by.literal(1))),
     own: by.nullable(by.tuple([Name, Row])),
     checked: Row.refine(({ name }) => name !== 'no', 'must not be no'),
+    bare: by.object(
+      Object.fromEntries(
+        Object.entries({
+          ...Row.partial({ age: true }).shape,
+          nick: Name.nullish(),
+          row: Row.default(row).refine(() => true),
+        }).map(([name, field]) => [
+          name,
+          by.optional(field instanceof by.ZodDefault || field instanceof by.ZodOptional ? field.unwrap() : field),
+        ]),
+      ),
+    ),
     strict: strictBody(by.object({ row: Row, list: by.array(Row).optional() })),
   }
 }
 
-const row = { name: ' ab ', age: 3, tags: ['c'] }
 const values: readonly unknown[] = [
   ...[' ab ', '', 'toolong', 'x', 'y', 1, true, null, undefined, [], {}],
   ...[row, { ...row, age: -1 }, { ...row, extra: 1 }, { name: 'no', age: null }, { name: 'a' }],
@@ -59,6 +75,7 @@ const values: readonly unknown[] = [
     { ...row, kind: { kind: 'd' } },
   ],
   ...['a@example.org', 'a-name-that-is-too-long@example.org', { n: '7' }, { n: '0' }, { n: 'x', more: 1 }],
+  ...[{ row: undefined }, { nick: null, row }, { nick: 'toolong', age: 'x' }],
   ...[{ k1: row, k2: 1 }, { z: 1 }, ['a', row], { row, list: [row] }, { row: { ...row, extra: 1 } }],
 ]
 
@@ -86,6 +103,17 @@ describe('schemas that are made when they are used', () => {
     const shape = Object.defineProperty({}, 'name', { enumerable: true, get })
     const object = late.object(shape as { name: z.ZodString })
     const schema = object.optional()
+    const classes = [late.ZodDefault, late.ZodOptional]
+    expect(
+      [object, schema, object.default({ name: 'a' }), object.nullish()].map((one) =>
+        classes.map((of) => one instanceof of),
+      ),
+    ).toEqual([
+      [false, false],
+      [false, true],
+      [true, false],
+      [false, true],
+    ])
     expect(object.shape).toBe(shape)
     expect(made).toBe(0)
     expect(schema.parse({ name: 'a' })).toEqual({ name: 'a' })

@@ -141,8 +141,9 @@ export function inspectConfig(
   const file = readFile(flags.config, env, problems)
   const { values, variables, unknown } = fromEnvironment(env)
   const [own, sections] = split(merge(file, values))
-  const settings = parsePart(File, own, variables, problems) ?? {}
-  const fixable = parsePart(FixedSections, sections, variables, problems) ?? {}
+  // Most daemons are started with nothing of one or both, and to make what checks it takes longer than the rest of this.
+  const settings = isEmpty(own) ? {} : (parsePart(File, own, variables, problems) ?? {})
+  const fixable = isEmpty(sections) ? {} : (parsePart(FixedSections, sections, variables, problems) ?? {})
   const listen = listenAddress(flags.listen ?? settings.http?.listen ?? '127.0.0.1:7420', problems)
   const tls = readTls(settings.http ?? {}, problems)
   const trustedProxies = settings.http?.trustedProxies ?? []
@@ -218,6 +219,10 @@ function parsePart<T extends z.ZodType>(
   if (parsed.success) return parsed.data
   for (const issue of parsed.error.issues) problems.push(...issueLines(issue, configNames(), variables))
   return undefined
+}
+
+function isEmpty(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length === 0
 }
 
 /** Parts what the daemon is started with from the sections that fix settings. */

@@ -179,9 +179,14 @@ export async function openSettings(db: Db, fixed: Readonly<Record<string, FixedS
   const values = new Map<string, unknown>()
   const listeners = new Set<(key: SettingKey) => void>()
   for (const [key, schema] of Object.entries(SETTINGS)) {
-    values.set(key, schema.parse(fixedBy.has(key) ? fixedBy.get(key)?.value : stored.get(key)))
+    const value = fixedBy.has(key) ? fixedBy.get(key)?.value : stored.get(key)
+    if (value !== undefined) values.set(key, schema.parse(value))
   }
-  const get = <K extends SettingKey>(key: K) => values.get(key) as SettingValue<K> // parsed by that key's schema above or in set
+  const get = <K extends SettingKey>(key: K) => {
+    // What nobody has set is what its schema says: most of them are read long after the start.
+    if (!values.has(key)) values.set(key, SETTINGS[key].parse(undefined))
+    return values.get(key) as SettingValue<K> // parsed by that key's schema, here, above or in set
+  }
   return {
     get,
     fixed: (key) => fixedBy.get(key),

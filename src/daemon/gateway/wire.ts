@@ -11,8 +11,8 @@ export type Incoming =
   | { readonly kind: 'skipped'; readonly type: string; readonly eventSeq: number | undefined }
   | { readonly kind: 'broken'; readonly problem: string }
 
-const FRAME_TYPES: ReadonlySet<unknown> = new Set(AgentFrame.options.map((option) => option.shape.type.value))
-const EVENT_TYPES: ReadonlySet<unknown> = new Set(AgentEvent.options.map((option) => option.shape.type.value))
+/** Made for the first frame that does not fit. */
+let known: { readonly frames: ReadonlySet<unknown>; readonly events: ReadonlySet<unknown> } | undefined
 
 /** Reads a text frame: JSON of bounded depth that fits its type. Unknown types and fields are passed over. */
 export function readFrame(text: string): Incoming {
@@ -36,11 +36,15 @@ export function readFrame(text: string): Incoming {
 function fromNewerVersion(value: unknown): Incoming | undefined {
   if (typeof value !== 'object' || value === null || !('type' in value) || typeof value.type !== 'string')
     return undefined
-  if (!FRAME_TYPES.has(value.type)) return { kind: 'skipped', type: value.type, eventSeq: undefined }
+  known ??= {
+    frames: new Set(AgentFrame.options.map((option) => option.shape.type.value)),
+    events: new Set(AgentEvent.options.map((option) => option.shape.type.value)),
+  }
+  if (!known.frames.has(value.type)) return { kind: 'skipped', type: value.type, eventSeq: undefined }
   if (value.type !== 'event' || !('event' in value) || !('seq' in value)) return undefined
   const { event, seq } = value
   if (typeof event !== 'object' || event === null || !('type' in event) || typeof event.type !== 'string')
     return undefined
-  if (EVENT_TYPES.has(event.type) || typeof seq !== 'number' || !Number.isSafeInteger(seq) || seq < 1) return undefined
+  if (known.events.has(event.type) || typeof seq !== 'number' || !Number.isSafeInteger(seq) || seq < 1) return undefined
   return { kind: 'skipped', type: event.type, eventSeq: seq }
 }

@@ -52,7 +52,7 @@ const PortRange = z
 
 /** How a migration is carried out, beside what it brings. */
 export const MigrationOptions = z.object({
-  conflicts: ConflictPolicies.default(ConflictPolicies.parse({})),
+  conflicts: ConflictPolicies.default(() => ConflictPolicies.parse({})),
   /** Where ports are taken from that are remapped. */
   portRange: PortRange.default({ from: 20_000, to: 29_999 }),
   /** What a limit is set to that the source leaves open; not given: a conflict of the plan. */
@@ -411,7 +411,7 @@ export const startMigration = defineEndpoint({
     dryRun: z.boolean().default(false),
     /** What comes along; all if empty. What these need comes too. */
     phases: z.array(MigrationPhase).max(20).default([]),
-    options: MigrationOptions.default(MigrationOptions.parse({})),
+    options: MigrationOptions.default(() => MigrationOptions.parse({})),
     /** That of the plan that was looked at: another one is refused, and the refusal says what differs. */
     planHash: z
       .string()

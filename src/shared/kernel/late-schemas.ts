@@ -14,6 +14,8 @@ interface Late {
   made: Schema | undefined
   /** The fields of an object, where the calls say them: many objects are made of fields of others. */
   readonly shape: Shape | undefined
+  /** The call that it is of, which says its class; `undefined`: only zod knows. */
+  readonly call: string | undefined
 }
 
 /** What a stand-in alone answers: which late schema it is for. */
@@ -35,6 +37,7 @@ const CHAINED: ReadonlySet<string | symbol> = new Set(
       'pipe',
       'readonly',
       'brand',
+      'unwrap',
     ],
     [
       'min',
@@ -50,14 +53,25 @@ const CHAINED: ReadonlySet<string | symbol> = new Set(
       'toUpperCase',
     ],
     ['int', 'gt', 'gte', 'lt', 'lte', 'positive', 'nonnegative', 'multipleOf'],
+    ['exclude', 'extract'],
     ['refine', 'superRefine', 'check', 'overwrite', 'transform'],
     ['extend', 'safeExtend', 'pick', 'omit', 'partial', 'required', 'strict', 'loose', 'catchall'],
   ].flat(),
 )
 
+/** Methods that answer with a schema of the same class. */
+const ALIKE: ReadonlySet<string> = new Set(['brand', 'refine', 'superRefine', 'check', 'overwrite'])
+
 /** The fields of the object that a method makes of one with these fields; of others only zod knows. */
 const SHAPES: Readonly<Record<string, (shape: Shape, by: Shape) => Shape>> = {
   refine: (shape) => shape,
+  partial: (shape, mask) =>
+    Object.fromEntries(
+      Object.entries(shape).map(([key, field]) => [
+        key,
+        mask === undefined || mask[key] === true ? (field as Schema).optional() : field, // fields are schemas
+      ]),
+    ),
   strict: (shape) => shape,
   loose: (shape) => shape,
   extend: (shape, more) => ({ ...shape, ...more }),
@@ -77,7 +91,10 @@ const standIn: ProxyHandler<Late> = {
     return (...args: readonly unknown[]) =>
       later(
         () => (Reflect.get(schemaOf(late), key) as Make)(...args.map(plain)), // by the list above
-        late.shape && SHAPES[String(key)]?.(late.shape, args[0] as Shape), // what these methods take
+        {
+          shape: late.shape && SHAPES[String(key)]?.(late.shape, args[0] as Shape), // what these methods take
+          call: callOf(String(key), late),
+        },
       )
   },
   has: (late, key) => Reflect.has(schemaOf(late), key),
@@ -88,8 +105,14 @@ function fields(mask: Shape): string[] {
   return Object.keys(mask).filter((key) => mask[key] === true)
 }
 
-function later(make: () => Schema, shape?: Shape): Schema {
-  const late: Late = { make, made: undefined, shape }
+function callOf(method: string, late: Late): string | undefined {
+  if (method === 'unwrap') return undefined
+  if (method === 'nullish') return 'optional'
+  return ALIKE.has(method) ? late.call : method
+}
+
+function later(make: () => Schema, { shape, call }: Pick<Late, 'shape' | 'call'>): Schema {
+  const late: Late = { make, made: undefined, shape, call }
   return new Proxy(late, standIn) as never // it answers as one
 }
 
@@ -100,10 +123,15 @@ function schemaOf(late: Late): Schema {
   return late.made
 }
 
+/** What a stand-in stands for; `undefined`: it is none. */
+function lateOf(value: object): Late | undefined {
+  return Reflect.get(value, LATE) as Late | undefined // by the handler above
+}
+
 /** What is given to zod holds the schemas themselves, so that parsing meets no stand-in on its way. */
 function plain(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
-  const late = Reflect.get(value, LATE) as Late | undefined // by the handler above
+  const late = lateOf(value)
   if (late !== undefined) return schemaOf(late)
   if (Array.isArray(value)) return value.map(plain)
   if (Object.getPrototypeOf(value) !== Object.prototype) return value
@@ -112,12 +140,23 @@ function plain(value: unknown): unknown {
 
 function lateBy<T>(make: T): T {
   const call = make as Make // each of those below makes a schema
-  return ((...args: readonly unknown[]) => later(() => call(...args.map(plain)))) as T // of the same arguments
+  const known = { shape: undefined, call: '' }
+  return ((...args: readonly unknown[]) => later(() => call(...args.map(plain)), known)) as T // of the same arguments
+}
+
+/** A class of zod, of which stand-ins are said to be by the call that they note: nothing is made to ask. */
+function classBy<T extends abstract new (...args: never) => unknown>(call: string, real: T): T {
+  const has = (value: unknown): boolean => {
+    const known = typeof value === 'object' && value !== null ? lateOf(value)?.call : undefined
+    return known === undefined ? value instanceof real : known === call
+  }
+  return Object.create(real, { [Symbol.hasInstance]: { value: has } }) as T // with all that the class has
 }
 
 function lateObjectBy<T>(make: T): T {
   const call = make as Make // as in lateBy
-  return ((...args: readonly unknown[]) => later(() => call(...args.map(plain)), args[0] as Shape | undefined)) as T // of the same arguments
+  return ((...args: readonly unknown[]) =>
+    later(() => call(...args.map(plain)), { shape: args[0] as Shape | undefined, call: 'object' })) as T // of the same arguments
 }
 
 export const array = lateBy(zod.array)
@@ -131,12 +170,15 @@ export const literal = lateBy(zod.literal)
 export const looseObject = lateObjectBy(zod.looseObject)
 export const number = lateBy(zod.number)
 export const object = lateObjectBy(zod.object)
+export const optional = ((schema: Schema) => schema.optional()) as typeof zod.optional // what it does
 export const record = lateBy(zod.record)
 export const strictObject = lateObjectBy(zod.strictObject)
 export const string = lateBy(zod.string)
 export const union = lateBy(zod.union)
 export const unknown = lateBy(zod.unknown)
 export { enumeration as enum }
+export const ZodDefault = classBy('default', zod.ZodDefault)
+export const ZodOptional = classBy('optional', zod.ZodOptional)
 
 /** To walk through a schema, zod has to have it itself. */
 export const toJSONSchema = ((...args: readonly unknown[]) =>

@@ -36,12 +36,21 @@ const ApiCall = z.object({
 const Stored = z.object({ key: z.unknown(), value: z.unknown(), prefix: z.unknown() }).partial()
 
 /** Every way of the API, those with words before those with parameters, as the router decides. */
-const WAYS = [
-  ...endpoints.map(({ method, path, answers }) => ({ method, path, callable: answers === 'data' })),
-  ...streams.map(({ path }) => ({ method: 'GET' as const, path, callable: false })),
-]
-  .map((way) => ({ ...way, pattern: new RegExp(`^${way.path.replace(/:\w+/g, '[^/]+')}$`), order: orderOf(way.path) }))
-  .sort((left, right) => (left.order < right.order ? -1 : 1))
+function everyWay() {
+  return [
+    ...endpoints.map(({ method, path, answers }) => ({ method, path, callable: answers === 'data' })),
+    ...streams.map(({ path }) => ({ method: 'GET' as const, path, callable: false })),
+  ]
+    .map((way) => ({
+      ...way,
+      pattern: new RegExp(`^${way.path.replace(/:\w+/g, '[^/]+')}$`),
+      order: orderOf(way.path),
+    }))
+    .sort((left, right) => (left.order < right.order ? -1 : 1))
+}
+
+/** Made when a plugin calls first. */
+let ways: ReturnType<typeof everyWay> | undefined
 
 /** The narrow way from plugins back to the panel: what they store, and the JSON API with their own rights. */
 export function createPanelApi(deps: { storage: PluginStorage; rights: PluginRights; inject: Inject }): PanelApi {
@@ -88,7 +97,8 @@ async function callApi(
   const { method, path, query, body } = parsed.data
   const url = new URL(path, 'http://panel.invalid')
   // Streams and files are not for plugins: their answers have no end that could be waited for.
-  if (WAYS.find((way) => way.method === method && way.pattern.test(url.pathname))?.callable !== true) {
+  ways ??= everyWay()
+  if (ways.find((way) => way.method === method && way.pattern.test(url.pathname))?.callable !== true) {
     throw new PanelError('NOT_FOUND', `There is no ${method} ${path} that plugins can call`)
   }
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value))

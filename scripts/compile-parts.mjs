@@ -1,0 +1,95 @@
+// Has V8 compile the parts of the program and writes down, beside each, what came of it. V8 compiles a function when it is
+// called first, so the parts are not only loaded: the program runs for some seconds as it is started most often.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** For a daemon that does not say that it is ready, and for one that does not end. */
+const MOST_MS = 60_000
+
+const TOKEN = 'a-setup-token-for-a-trial'
+const PASSWORD = 'A password for 1 trial'
+
+/** What a daemon is asked for by its command line. */
+const COMMANDS = [
+  {
+    args: ['setup', '--admin-email', 'a@trial.test', '--admin-username', 'trial', '--password-stdin'],
+    input: PASSWORD,
+  },
+  { args: ['servers', 'list'] },
+  { args: ['nodes', 'list', '-o', 'json'] },
+  { args: ['nodes', 'list'] },
+]
+
+/** `loader`: the text of `bin/parts.ts`; `entry`: the part that runs the program; `names`: all that only declare. */
+export async function compileParts(folder, { loader, entry, names }) {
+  const home = mkdtempSync(join(tmpdir(), 'panel-build-'))
+  try {
+    const parts = `${loader}\nconst parts = exports.openParts(${JSON.stringify(folder)}, { isBuild: true })`
+    const loads = names.map((name) => `parts.load(${JSON.stringify(name)})`)
+    const load = program(home, 'load', [parts, ...loads, 'parts.cache()'])
+    const [code] = await once(load([], { stdio: ['ignore', 2, 2] }), 'exit')
+    if (code !== 0) throw new Error('a part of the program cannot be loaded')
+    const atEnd = `process.once('exit', () => {\n${OWN_FLAGS}\nparts.cache()\n})`
+    const trial = program(home, 'trial', [parts, atEnd, `parts.load(${JSON.stringify(entry)})`])
+    // Where no daemon can run, the parts have been loaded all the same.
+    await tryDaemon(trial, home).catch((error) => process.stderr.write(`starts will be slower: ${error.message}\n`))
+  } finally {
+    rmSync(home, { recursive: true, force: true })
+  }
+}
+
+/** Writes a program down; what it answers starts it. */
+function program(home, name, lines) {
+  const file = join(home, `${name}.cjs`)
+  writeFileSync(file, lines.join('\n'))
+  return (args, options) => spawn(process.execPath, [file, ...args], { ...options, env: environment(home) })
+}
+
+/** V8 takes what it has made only under the flags that it was made under: as they were before `keepHeapSmall`. */
+const OWN_FLAGS = ['--heap-growing-percent=0', '--semi-space-growth-factor=2']
+  .map((flag) => `require('node:v8').setFlagsFromString('${flag}')`)
+  .join('\n')
+
+/** A panel of its own: nothing of the surroundings gets in, and nobody but this machine reaches it. */
+function environment(home) {
+  return { PATH: process.env.PATH ?? '', HOME: home, PANEL_SETUP_TOKEN: TOKEN }
+}
+
+/** Starts a daemon, asks it a few things and ends it. */
+async function tryDaemon(run, home) {
+  const args = ['daemon', 'run', '--listen', '127.0.0.1:0', '--data-dir', join(home, 'data')]
+  const daemon = run(args, { stdio: ['ignore', 'pipe', 'ignore'] })
+  const timeout = setTimeout(() => daemon.kill('SIGKILL'), MOST_MS)
+  const ended = once(daemon, 'exit')
+  try {
+    const url = await readyUrl(daemon)
+    for (const { args, input = '' } of COMMANDS) {
+      const command = run(args[0] === 'setup' ? [...args, '--url', url] : args, { stdio: ['pipe', 'ignore', 'pipe'] })
+      let stderr = ''
+      command.stderr.on('data', (text) => (stderr += text))
+      command.stdin.end(input)
+      const [code] = await once(command, 'close')
+      if (code !== 0) throw new Error(`"panel ${args.join(' ')}" ended with ${code}: ${stderr}`)
+    }
+  } finally {
+    daemon.kill('SIGTERM')
+    await ended
+    clearTimeout(timeout)
+  }
+}
+
+/** The daemon's address, which it logs when it is ready. */
+function readyUrl(daemon) {
+  let text = ''
+  return new Promise((resolve, reject) => {
+    daemon.stdout.setEncoding('utf8').on('data', (piece) => {
+      text += piece
+      const url = /"url":"(http:[^"]+)".*"daemon ready"/.exec(text)?.[1]
+      if (url !== undefined) resolve(url)
+    })
+    daemon.once('close', () => reject(new Error(`a daemon does not start: ${text}`)))
+  })
+}
