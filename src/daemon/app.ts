@@ -120,7 +120,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const stopping = new AbortController()
   /** What goes on until the daemon stops; the database is closed after it. */
   const loops: Promise<void>[] = []
-  const { core, metrics, idempotency, passwords, deliveries } = await wireCore({
+  const { core, metrics, idempotency, passwords, deliveries, reads } = await wireCore({
     ...{ config, db, clock, log, version, cleanup },
   })
   const { bus, settings, vault, credentials, systemErrors } = core
@@ -156,7 +156,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   })
   cleanup.add(() => integrity.close())
   const updates = new Updates({ version, feedUrl: config.updateFeed, clock, log, signal: stopping.signal })
-  const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete, onSuspension })
+  const nodeWiring = wireNodes({ core, config, version, metrics, reads, beforeDelete, onSuspension })
   const { gateway, isOnline, keys, usage, transfers, commandReports, nodeUsage, serverDeps, nodeLink, console } =
     nodeWiring
   const stores = new ObjectStores(core)
@@ -201,6 +201,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     credentials,
     identifyNode: (request) => gateway.identify(request, request.ip),
     idempotency,
+    reads,
     settings,
     metrics,
     log,
