@@ -3,7 +3,7 @@ import type { Clock } from '../../shared/kernel/time.ts'
 import type { ShortReads } from '../core/short-reads.ts'
 
 /** How long a piece of work lets reads pass before it begins in any case. */
-const PATIENCE_MS = 100
+const PATIENCE_MS = 200
 
 interface TurnsDeps {
   readonly clock: Clock

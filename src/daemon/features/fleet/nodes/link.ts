@@ -73,7 +73,7 @@ export interface NodeLink
   /** What a hello and a snapshot are answered while nothing can be written: as far as it can be read. */
   readonly unstored: Pick<GatewayHandlers, 'onHello' | 'onSnapshot'>
   /**
-   * Begins the daemon's life, which `signal` ends: every node counts as offline until it connects, but its servers keep their states for 30 s,
+   * Begins the daemon's life, which `signal` ends, before any node can connect: every node counts as offline until it connects, but its servers keep their states for 30 s,
    * because agents that were connected are back within that time and nothing has happened to their servers.
    */
   start(signal: AbortSignal): Promise<void>
