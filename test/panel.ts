@@ -16,7 +16,6 @@ import { DIST } from './run-panel.ts'
 type DaemonModule = typeof import('../src/daemon/main.ts')
 type FirstRunModule = typeof import('../src/daemon/start/first-run.ts')
 type EmbeddedModule = typeof import('../src/daemon/embedded-agent.ts')
-type StarterModule = typeof import('../src/daemon/features/catalog/templates/starter.ts')
 type ConfigModule = typeof import('../src/daemon/config/config.ts')
 type LogModule = typeof import('../src/daemon/core/log.ts')
 
@@ -68,9 +67,8 @@ export interface PanelOptions {
 export async function startPanel(options: PanelOptions = {}): Promise<TestPanel> {
   const load = <T>(path: string): Promise<T> => import(join(DIST, 'src/daemon', path))
   const { startDaemon } = await load<DaemonModule>('main.js')
-  const { ensureLocal } = await load<FirstRunModule>('start/first-run.js')
+  const { addStarters, ensureLocal } = await load<FirstRunModule>('start/first-run.js')
   const { startEmbeddedAgent } = await load<EmbeddedModule>('embedded-agent.js')
-  const { loadStarters, starterFolder } = await load<StarterModule>('features/catalog/templates/starter.js')
   const { readConfig } = await load<ConfigModule>('config/config.js')
   const { createLog } = await load<LogModule>('core/log.js')
   const home = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'panel-test-')))
@@ -127,8 +125,8 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
     const close = (): Promise<void> => daemon.close().then(remove).then(ended)
     return { ...bare, adminToken: '', nodeId: '', locationId: '', client: as(undefined), close }
   }
-  const starters = options.agent === true ? await loadStarters(starterFolder()) : []
-  const local = await ensureLocal(daemon.app, dataDir, starters, { demo: false })
+  if (options.agent === true) await addStarters(daemon.app)
+  const local = await ensureLocal(daemon.app, dataDir, { demo: false })
   const place = { dataDir, host: '127.0.0.1', sftp: sftpOf(options.sftp) }
   const agent =
     options.agent === true ? await startEmbeddedAgent(daemon, { ...local, ...place, clock, log }) : undefined

@@ -95,6 +95,9 @@ import { reachableUrl } from './start/reachable-url.ts'
 /** How long requests that are under way may take when the daemon stops. */
 const DRAIN_MS = 10_000
 
+/** How long what follows a start lets reads pass, at each of its steps. */
+const READS_MS = 100
+
 /** Sign-ins over SSH of one address that may wait for each other. */
 const SFTP_WAITING = 100
 
@@ -120,7 +123,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const stopping = new AbortController()
   /** What goes on until the daemon stops; the database is closed after it. */
   const loops: Promise<void>[] = []
-  const { core, metrics, idempotency, passwords, deliveries } = await wireCore({
+  const { core, metrics, idempotency, passwords, deliveries, reads } = await wireCore({
     ...{ config, db, clock, log, version, cleanup },
   })
   const { bus, settings, vault, credentials, systemErrors } = core
@@ -156,9 +159,12 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   })
   cleanup.add(() => integrity.close())
   const updates = new Updates({ version, feedUrl: config.updateFeed, clock, log, signal: stopping.signal })
-  const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete, onSuspension })
+  const nodeWiring = wireNodes({ core, config, version, metrics, reads, beforeDelete, onSuspension })
   const { gateway, isOnline, keys, usage, transfers, commandReports, nodeUsage, serverDeps, nodeLink, console } =
     nodeWiring
+  // Beside the making of routes, and before any node can come in.
+  const nodesAway = nodeLink.start(stopping.signal)
+  nodesAway.catch(() => undefined) // whoever awaits it below gets the failure
   const stores = new ObjectStores(core)
   cleanup.add(() => stores.close())
   const storeTickets = new StoreTickets({ objects: (storeId) => stores.find(storeId) })
@@ -201,6 +207,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     credentials,
     identifyNode: (request) => gateway.identify(request, request.ip),
     idempotency,
+    reads,
     settings,
     metrics,
     log,
@@ -271,6 +278,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     isStopping: () => stopping.signal.aborted,
   })
   http.app.server.on('upgrade', (request, socket, head) => gateway.upgrade(request, socket, head))
+  await nodesAway
 
   return {
     http: http.app satisfies FastifyInstance,
@@ -296,11 +304,13 @@ export async function createApp({ config, db, clock, log, version, holder, schem
         )
       const update = await noteVersion({ ...core, version, startedAt: life.startedAt, schema })
       if (update !== undefined) updates.completed(update)
-      await nodeLink.start(stopping.signal)
       const { signal } = stopping
       loops.push(evaluator.run(signal), retryWrites({ db, clock, log }, signal))
+      // Whoever has waited for the start comes now, and code that runs for the first time takes long.
+      await reads.passed(READS_MS)
       await databaseWork.begin(db)
       await clearFolder(selfBackups.workDir)
+      await reads.passed(READS_MS)
       await db.write(async (tx) => {
         await beginUpkeep(tx, jobs)
         await beginBackupUpkeep(tx, jobs)
@@ -308,6 +318,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
         await beginSchedule(tx, selfBackups)
         await lookForDue(tx, jobs)
       })
+      await reads.passed(READS_MS)
       cleanup.add(followGrants(jobs, core))
       jobs.start()
       await plugins.begin()

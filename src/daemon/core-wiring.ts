@@ -9,6 +9,7 @@ import type { Log } from './core/log.ts'
 import { createMetrics } from './core/metrics.ts'
 import { createVault } from './core/secrets.ts'
 import { openSettings, type Settings } from './core/settings.ts'
+import { ShortReads } from './core/short-reads.ts'
 import { createSystemErrors } from './core/system-errors.ts'
 import type { Db } from './db/db.ts'
 import { createCredentials } from './features/accounts/auth/credentials.ts'
@@ -55,7 +56,7 @@ export async function wireCore({ config, db, clock, log, version, cleanup }: Cor
   const deliveries = createDeliveries(log.child({ component: 'mail' }))
   cleanup.add(() => deliveries.close())
   const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer, systemErrors }
-  return { core, metrics, idempotency, passwords, deliveries }
+  return { core, metrics, idempotency, passwords, deliveries, reads: new ShortReads() }
 }
 
 /** Gives a new installation its name, which event ids carry. */

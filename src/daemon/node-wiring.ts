@@ -5,6 +5,7 @@ import type { Capability } from '../shared/protocol/define.ts'
 import { watchStats } from '../shared/protocol/server.ts'
 import type { Config } from './config/config.ts'
 import type { Metrics } from './core/metrics.ts'
+import type { ShortReads } from './core/short-reads.ts'
 import type { Core } from './core-wiring.ts'
 import type { Db } from './db/db.ts'
 import { isStorageFailure } from './db/sqlite/failures.ts'
@@ -33,12 +34,13 @@ export interface NodeWiringParts {
   readonly config: Config
   readonly version: string
   readonly metrics: Metrics
+  readonly reads: ShortReads
   readonly beforeDelete: BeforeDelete
   readonly onSuspension: OnSuspension
 }
 
 /** The gateway and all that listens to it or speaks through it: node and server links, consoles, usage. */
-export function wireNodes({ core, config, version, metrics, beforeDelete, onSuspension }: NodeWiringParts) {
+export function wireNodes({ core, config, version, metrics, reads, beforeDelete, onSuspension }: NodeWiringParts) {
   const { db, bus, clock, settings, log, systemErrors } = core
   const keys = createNodeKeys({ db, clock })
   const nodeUsage = new NodeUsageBoard(clock)
@@ -92,6 +94,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete, onSusp
     clock,
     log: log.child({ component: 'gateway' }),
     version,
+    reads,
     registry: metrics.registry,
     framesPerSecond: () => settings.get('limits.agentFramesPerSecond'),
     ...(config.trustedProxies.length === 0 ? {} : { addressOf: clientAddress(config.trustedProxies) }),

@@ -9,11 +9,10 @@ import { openLog } from './core/log.ts'
 import { print, printError } from './core/notices.ts'
 import { watchBugs } from './core/watch-bugs.ts'
 import { runningServers, startEmbeddedAgent } from './embedded-agent.ts'
-import { loadStarters, starterFolder } from './features/catalog/templates/starter.ts'
 import { type Daemon, EXIT_HOST, spareMemory, startDaemon, startFailure, stopSignal } from './main.ts'
 import { agentDataDir } from './running.ts'
 import { findHolder, inDataFolder, makeDataFolder } from './start/data-folder.ts'
-import { credentialKey, ensureLocal, freePort, keptToken, LOCAL } from './start/first-run.ts'
+import { addStarters, credentialKey, ensureLocal, freePort, keptToken, LOCAL } from './start/first-run.ts'
 import { findLocalSocket } from './start/local-socket.ts'
 
 /** What `panel up` is asked for, and the access to the command line's own files. */
@@ -75,7 +74,8 @@ async function runIn(dataDir: string, options: UpOptions): Promise<number> {
   const daemon = await startDaemon(config, { log, onLoaded: spareMemory })
   bugs.recordIn(daemon.app.core.systemErrors)
   try {
-    const local = await ensureLocal(daemon.app, dataDir, await loadStarters(starterFolder()), { demo: true })
+    await addStarters(daemon.app)
+    const local = await ensureLocal(daemon.app, dataDir, { demo: true })
     await options.saveContext({ name: LOCAL, url: daemon.url, socket: socketOf(daemon), token: local.token })
     const embedded = await startEmbeddedAgent(daemon, { ...local, dataDir, host: config.host, clock: systemClock, log })
     try {

@@ -4,7 +4,7 @@ import { BenchPanel } from './bench-panel.ts'
 import { cpuOf } from './cost.ts'
 import { exactly, type Measurement, median, percentile, shown, under } from './figure.ts'
 import { Helper } from './processes.ts'
-import { seedServers } from './seed.ts'
+import { observedLongAgo, seedServers } from './seed.ts'
 import { pause } from './waiting.ts'
 
 const NODES = 200
@@ -81,8 +81,12 @@ interface Round {
 
 async function killed(panel: BenchPanel, agents: Helper, serverId: (index: number) => string): Promise<Round> {
   const returned = agents.ask<Returned>({ ask: 'returned' } satisfies AgentsQuestion)
-  const killedAt = Date.now()
+  const killed = Date.now()
   await panel.killDaemon()
+  const ended = Date.now()
+  await observedLongAgo(panel)
+  // What was done to the database meanwhile is left out.
+  const killedAt = killed + Date.now() - ended
   await panel.startDaemon()
   const answered = Date.now()
   const done = new AbortController()

@@ -90,3 +90,13 @@ const template = {
   })),
   installScript: `set -eu\n${'echo "one more line of an installation script that fetches and unpacks"\n'.repeat(28)}`,
 }
+
+/** In a database that no daemon uses now, all servers were observed long ago, as under one that has run for hours. */
+export async function observedLongAgo(panel: BenchPanel): Promise<void> {
+  const connection = await Connection.open(panel.database, 'existing')
+  try {
+    await connection.run("update server set observed_at = '2026-01-01T00:00:00.000Z' where observed_at is not null", [])
+  } finally {
+    await connection.close()
+  }
+}

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { IsoTime } from '../../src/shared/kernel/time.ts'
 import { recordStatements } from '../faulty-driver.ts'
 import { report } from './agent-peer.ts'
-import { FACTS, Stage, type StageNode } from './servers/stage.ts'
+import { FACTS, Stage, type StageNode, until } from './servers/stage.ts'
 
 const SERVERS = 20
 /** Beside the ends of the transaction in which it is online. */
@@ -46,6 +47,20 @@ test('an agent that comes in again as it was has nothing written of its node and
   expect(writes(least)).toEqual([])
   expect(least.length).toBeLessThanOrEqual(MOST_STATEMENTS)
   expect(least.filter((sql) => sql.includes('from "server"')).length).toBeGreaterThan(0)
+})
+
+test('that its servers were observed is written after its handshake when they were not for long', async () => {
+  await joins(11)
+  const longAgo = '2020-01-01T00:00:00.000Z' as IsoTime
+  await stage.db.write(({ q }) => q.updateTable('server').set({ observedAt: longAgo }).execute())
+  expect(
+    writes(await joins(11)).filter((sql) => !sql.startsWith('update "server" set "observed_at" = ? where')),
+  ).toEqual([])
+  const observed = await until('all to be observed anew', async () => {
+    const rows = await stage.db.read.selectFrom('server').select('observedAt').execute()
+    return rows.every(({ observedAt }) => observedAt !== longAgo) ? rows : undefined
+  })
+  expect(observed.length).toBe(SERVERS)
 })
 
 test('one that comes in with other processes is believed', async () => {

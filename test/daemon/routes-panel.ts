@@ -8,6 +8,7 @@ import { createLog } from '../../src/daemon/core/log.ts'
 import { createMetrics } from '../../src/daemon/core/metrics.ts'
 import { createVault } from '../../src/daemon/core/secrets.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
+import { ShortReads } from '../../src/daemon/core/short-reads.ts'
 import { openDb } from '../../src/daemon/db/db.ts'
 import { migrate } from '../../src/daemon/db/migrations.ts'
 import { createCredentials } from '../../src/daemon/features/accounts/auth/credentials.ts'
@@ -64,6 +65,7 @@ export async function startRoutes(options: RoutesPanelOptions) {
     ...made.parts,
     idempotency: createIdempotency(db, clock),
     metrics: createMetrics('test', stopping.signal),
+    reads: new ShortReads(),
     stopping: stopping.signal,
     trustedProxies: options.behindProxy ? ['127.0.0.1'] : [],
     tls: undefined,

@@ -1,5 +1,13 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { ensureStarters, loadStarters, starterFolder } from '../../src/daemon/features/catalog/templates/starter.ts'
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
+import {
+  addStarters,
+  ensureStarters,
+  loadStarters,
+  starterFolder,
+} from '../../src/daemon/features/catalog/templates/starter.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import * as nests from '../../src/shared/api/nests.ts'
 import { createServer } from '../../src/shared/api/servers.ts'
@@ -200,4 +208,23 @@ test('brings the starter templates once and leaves an edited one as it is', asyn
   await panel.admin.call(api.deleteTemplate, { params: { templateId: kept?.id ?? '' } as never })
   await ensure()
   expect(await panel.admin.call(api.listTemplates, { query: { search: 'Demo game' } })).toEqual([])
+})
+
+test('files that were looked at are looked at again only when they are others', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'panel-starters-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  await cp(join(starterFolder(), 'teeworlds.yaml'), join(folder, 'teeworlds.yaml'))
+  const names = async () => (await panel.admin.call(api.listTemplates, {})).map(({ name }) => name)
+  await addStarters(panel, folder)
+  expect(await names()).toEqual(['Teeworlds'])
+  const [given] = await panel.admin.call(api.listTemplates, {})
+  await panel.admin.call(api.deleteTemplate, { params: { templateId: given?.id ?? '' } as never })
+  // Whoever looked at the files would find that this one was never given.
+  await panel.db.write((tx) => panel.settings.set(tx, 'install.starters', []))
+  await addStarters(panel, folder)
+  expect(await names()).toEqual([])
+  await panel.db.write((tx) => panel.settings.set(tx, 'install.starters', ['Teeworlds']))
+  await writeFile(join(folder, 'other.yaml'), 'name: Other\nstartup: ./other\n')
+  await addStarters(panel, folder)
+  expect(await names()).toEqual(['Other'])
 })

@@ -45,6 +45,8 @@ export const SETTINGS = {
   'install.version': z.string().default(''),
   /** The names of the starter templates that this installation has been given. */
   'install.starters': z.array(z.string()).default([]),
+  /** What the files of the starter templates were when they were looked at last. */
+  'install.startersDigest': z.string().default(''),
   /** Which templates were made of which of the program's (by its name), with a digest of how each was then. */
   'install.catalog': z.array(z.object({ name: z.string(), templateId: z.string(), digest: z.string() })).default([]),
   /** What the one who set the mail server last may give; `null` before anybody has. */

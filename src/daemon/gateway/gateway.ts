@@ -14,6 +14,7 @@ import {
 } from '../../shared/protocol/frames.ts'
 import type { NodeHealth } from '../../shared/protocol/node.ts'
 import type { Log } from '../core/log.ts'
+import type { ShortReads } from '../core/short-reads.ts'
 import type { Db } from '../db/db.ts'
 import { createGatewayMetrics } from './gateway-metrics.ts'
 import type { FrameOf, GatewayHandlers } from './handlers.ts'
@@ -46,6 +47,8 @@ export interface GatewayOptions {
   readonly log: Log
   readonly version: string
   readonly handlers: GatewayHandlers
+  /** What handshakes let pass. */
+  readonly reads: ShortReads
   readonly registry: Registry
   /** How many frames an agent may send in a second; above it its connection is closed with 4429. */
   readonly framesPerSecond: () => number
@@ -125,7 +128,7 @@ class Sessions implements Gateway {
   })
   /** The session of each node, and its end with all that follows from it. */
   readonly #current = new Map<string, Entry>()
-  readonly #turns = new Turns(HANDSHAKES)
+  readonly #turns: Turns
   /** The newest connection of each node that has not said yet which machine it comes from: the present one stays so long. */
   readonly #newcomers = new Map<string, Entry>()
   /** Nodes that were reported online. */
@@ -136,6 +139,7 @@ class Sessions implements Gateway {
   constructor(options: GatewayOptions) {
     this.#options = options
     this.#metrics = createGatewayMetrics(options.registry)
+    this.#turns = new Turns(HANDSHAKES, options)
     const { verify, clock } = options
     const addressOf = options.addressOf ?? ((request: IncomingMessage) => request.socket.remoteAddress ?? '')
     this.#guard = new UpgradeGuard({ verify, clock, addressOf })
@@ -240,6 +244,8 @@ class Sessions implements Gateway {
   async #admit(request: IncomingMessage): Promise<string> {
     if (this.#closing) throw stopping()
     const nodeId = await this.#guard.admit(request)
+    // A session is made in the same round.
+    await this.#turns.run(() => undefined)
     if (this.#closing) throw stopping()
     return nodeId
   }

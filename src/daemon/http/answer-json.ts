@@ -24,20 +24,38 @@ export function compileJson(schema: z.ZodType): (value: unknown, out: JsonBytes)
   }
 }
 
+/** By what a schema says of itself: to ask zod's classes (`instanceof`) costs the first answer more than all else here. */
 function compile(schema: z.ZodType): Write {
   if (!leavesAlone(schema)) return strict(schema)
-  if (schema instanceof z.ZodObject) return schema.def.catchall === undefined ? object(schema) : strict(schema)
-  if (schema instanceof z.ZodArray) return array(compile(schema.def.element as z.ZodType)) // zod types it by its core
-  if (schema instanceof z.ZodRecord) return record(schema)
-  if (schema instanceof z.ZodNullable) return nullable(compile(schema.def.innerType as z.ZodType)) // as above
-  if (schema instanceof z.ZodDiscriminatedUnion) return discriminated(schema)
-  if (schema instanceof z.ZodUnion) return union(schema)
-  if (schema instanceof z.ZodEnum) return oneOf(schema.options)
-  if (schema instanceof z.ZodLiteral) return oneOf([...schema.values])
-  if (schema instanceof z.ZodUnknown) return anything
-  if (schema instanceof z.ZodNumberFormat) return schema.format === 'safeint' ? integer : strict(schema)
-  const scalar = SCALARS[schema.def.type]
-  return scalar ?? strict(schema)
+  switch (schema.def.type) {
+    case 'object':
+      return object(schema as z.ZodObject)
+    case 'array':
+      return array(compile((schema as z.ZodArray<z.ZodType>).def.element))
+    case 'record':
+      return record(schema as z.ZodRecord)
+    case 'nullable':
+      return nullable(compile((schema as z.ZodNullable<z.ZodType>).def.innerType))
+    case 'union':
+      return 'discriminator' in schema.def
+        ? discriminated(schema as z.ZodDiscriminatedUnion)
+        : union(schema as z.ZodUnion)
+    case 'enum':
+      return oneOf((schema as z.ZodEnum).options)
+    case 'literal':
+      return oneOf([...(schema as z.ZodLiteral).values])
+    case 'unknown':
+      return anything
+    case 'number':
+      return number(schema)
+    default:
+      return SCALARS[schema.def.type] ?? strict(schema)
+  }
+}
+
+function number(schema: z.ZodType): Write {
+  if (!('format' in schema.def)) return finite
+  return schema.def.format === 'safeint' ? integer : strict(schema)
 }
 
 const [NULL, TRUE, FALSE] = [Buffer.from('null'), Buffer.from('true'), Buffer.from('false')]
@@ -48,7 +66,7 @@ const SCALARS: Readonly<Record<string, Write>> = {
     out.string(value)
     return true
   },
-  number: (value, out) => Number.isFinite(value) && text(`${value}`, out),
+  number: finite,
   boolean: (value, out) => (value === true ? put(TRUE, out) : value === false && put(FALSE, out)),
   null: (value, out) => value === null && put(NULL, out),
 }
@@ -61,6 +79,10 @@ function put(json: Uint8Array, out: JsonBytes): true {
 function text(json: string, out: JsonBytes): true {
   out.json(json)
   return true
+}
+
+function finite(value: unknown, out: JsonBytes): boolean {
+  return Number.isFinite(value) && text(`${value}`, out)
 }
 
 function integer(value: unknown, out: JsonBytes): boolean {
@@ -112,6 +134,7 @@ interface Field {
 const NOTHING = Buffer.alloc(0)
 
 function object(schema: z.ZodObject): Write {
+  if (schema.def.catchall !== undefined) return strict(schema)
   const fields = Object.entries(schema.shape).map(([name, field]) => fieldOf(name, field as z.ZodType)) // as in compile
   return memoized(isObject, (value, out) => {
     let isEmpty = true
@@ -131,14 +154,13 @@ function object(schema: z.ZodObject): Write {
 function fieldOf(name: string, schema: z.ZodType): Field {
   const label = `${JSON.stringify(name)}:`
   const labels = { name, first: Buffer.from(`{${label}`), next: Buffer.from(`,${label}`) }
-  if (schema instanceof z.ZodOptional && leavesAlone(schema)) {
-    return { ...labels, write: compile(schema.def.innerType as z.ZodType), absent: NOTHING } // as in compile
+  const { type } = schema.def
+  if ((type !== 'optional' && type !== 'default') || !leavesAlone(schema)) {
+    return { ...labels, write: compile(schema), absent: undefined }
   }
-  if (schema instanceof z.ZodDefault && leavesAlone(schema)) {
-    const absent = Buffer.from(JSON.stringify(schema.def.defaultValue))
-    return { ...labels, write: compile(schema.def.innerType as z.ZodType), absent } // as in compile
-  }
-  return { ...labels, write: compile(schema), absent: undefined }
+  const { def } = schema as z.ZodOptional<z.ZodType> | z.ZodDefault<z.ZodType>
+  const absent = 'defaultValue' in def ? Buffer.from(JSON.stringify(def.defaultValue)) : NOTHING
+  return { ...labels, write: compile(def.innerType), absent }
 }
 
 function array(item: Write): Write {

@@ -32,6 +32,7 @@ import { permit, permitByBody } from '../access/permit.ts'
 import type { Log } from '../core/log.ts'
 import type { Metrics } from '../core/metrics.ts'
 import type { Settings } from '../core/settings.ts'
+import type { ShortReads } from '../core/short-reads.ts'
 import type { SystemErrors } from '../core/system-errors.ts'
 import type { Db } from '../db/db.ts'
 import { AnswerCache, rightsKey } from './answer-cache.ts'
@@ -60,6 +61,8 @@ export interface HttpDeps {
   /** The node whose agent makes a request, by its headers; throws the refusal. */
   readonly identifyNode: (request: FastifyRequest) => Promise<string>
   readonly idempotency: Idempotency
+  /** Where requests count that are answered from the cache, or from what it is filled from. */
+  readonly reads: ShortReads
   readonly settings: Settings
   readonly metrics: Metrics
   readonly log: Log
@@ -300,7 +303,7 @@ function cached(http: HttpServer, { endpoint, handleCached }: CachedRoute): Rout
   const fail: CachedContext['fail'] = (code, message, meta) => {
     throw new PanelError(code, message, meta === undefined ? {} : { meta })
   }
-  return async (request, reply) => {
+  const serveCached = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const caller = await http.identify(endpoint, request, reply)
     const key = `${rightsKey(caller)} ${request.url}`
     const answer =
@@ -319,6 +322,7 @@ function cached(http: HttpServer, { endpoint, handleCached }: CachedRoute): Rout
     if (isKnownTo(request, answer.etag)) return reply.status(304).send()
     return send(reply, { status: endpoint.status, payload: answer.payload })
   }
+  return (request, reply) => http.deps.reads.run(() => serveCached(request, reply))
 }
 
 declare module 'fastify' {

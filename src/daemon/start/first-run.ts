@@ -4,14 +4,13 @@ import { createServer } from 'node:net'
 import { cpus, hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { NewServer } from '../../shared/api/servers.ts'
-import type { NewTemplate } from '../../shared/api/template-fields.ts'
 import type { LocationId } from '../../shared/kernel/ids.ts'
 import { PANEL, perform } from '../access/operation.ts'
 import type { App } from '../app.ts'
 import type { Tx } from '../db/db.ts'
 import { createApiKeyRow, isForSocket, localApiKey } from '../features/accounts/auth/api-key-rows.ts'
 import { createFirstAdmin, LOCAL_ADMIN } from '../features/accounts/auth/first-admin.ts'
-import { ensureStarters, loadStarters, starterFolder } from '../features/catalog/templates/starter.ts'
+import * as starter from '../features/catalog/templates/starter.ts'
 import { createLocation } from '../features/fleet/locations/operations.ts'
 import { createNode } from '../features/fleet/nodes/operations.ts'
 import { createServer as createGameServer } from '../features/servers/servers/operations.ts'
@@ -35,15 +34,10 @@ export interface LocalNode {
 
 /**
  * Makes everything that a machine needs to run games at once, in one transaction: administrator, API key, location, this
- * machine as a node, starter templates and the demo server. Later runs make sure that the node and the key are there. The
- * node's key is a fresh one each time and never leaves the process.
+ * machine as a node, and the demo server, which needs the starter templates. Later runs make sure that the node and the key are
+ * there. The node's key is a fresh one each time and never leaves the process.
  */
-export async function ensureLocal(
-  app: App,
-  dataDir: string,
-  starters: readonly NewTemplate[],
-  options: { readonly demo: boolean },
-): Promise<LocalNode> {
+export async function ensureLocal(app: App, dataDir: string, options: { readonly demo: boolean }): Promise<LocalNode> {
   const { core, keys } = app
   const kept = await keptToken(dataDir)
   const resolved = kept === undefined ? undefined : await core.credentials.resolve(kept)
@@ -61,7 +55,6 @@ export async function ensureLocal(
       valid && kept !== undefined ? kept : (await createApiKeyRow(tx, core.clock, localApiKey(userId))).token
     const node = await ensureNode(tx, app)
     const nodeKey = await keys.issue(tx, node.id)
-    await ensureStarters(tx, core, starters)
     if (first && options.demo) await createDemo(tx, app, { userId, node, port })
     tx.onCommit(() => core.credentials.changed())
     return { first, token, nodeId: node.id, nodeKey }
@@ -81,11 +74,7 @@ function tokenFile(dataDir: string): string {
 
 /** The templates that come with the program, each once: one that was edited or deleted stays so. */
 export async function addStarters({ core }: App): Promise<void> {
-  const starters = await loadStarters(starterFolder())
-  const given = core.settings.get('install.starters')
-  // Most starts have nothing to add, and write nothing.
-  if (starters.every(({ name }) => given.includes(name))) return
-  await core.db.write((tx) => ensureStarters(tx, core, starters))
+  await starter.addStarters(core, starter.starterFolder())
 }
 
 /** This machine as a node, with a fresh key, for a daemon that embeds the agent. */

@@ -58,14 +58,24 @@ export class Catalog {
  * `<template>/NAME`, so that a game reaches any node inside the script.
  */
 export async function loadShipped(folder: string): Promise<ShippedTemplate[]> {
-  const files = (await readdir(folder)).filter((name) => name.endsWith('.yaml')).toSorted()
   const shipped: ShippedTemplate[] = []
-  for (const name of files) {
+  for (const { slug, text } of await textsOf(folder)) {
     // Each takes milliseconds: whoever asks the daemon something meanwhile waits for one of them, not for all.
     await setImmediate()
-    shipped.push(await loadOne(folder, name.slice(0, -'.yaml'.length)))
+    shipped.push(await parsed(folder, slug, text))
   }
   return shipped
+}
+
+/** The files of a folder's templates, in the order of their names. */
+export async function textsOf(folder: string): Promise<{ readonly slug: string; readonly text: string }[]> {
+  const files = (await readdir(folder)).filter((name) => name.endsWith('.yaml')).toSorted()
+  return await Promise.all(
+    files.map(async (name) => ({
+      slug: name.slice(0, -'.yaml'.length),
+      text: await readFile(join(folder, name), 'utf8'),
+    })),
+  )
 }
 
 /** What says whether a stored definition was changed since it was written. */
@@ -91,8 +101,8 @@ const Features = z.looseObject({
   requires: z.string().nullable().default(null),
 })
 
-async function loadOne(folder: string, slug: string): Promise<ShippedTemplate> {
-  const raw: unknown = parse(await readFile(join(folder, `${slug}.yaml`), 'utf8'))
+async function parsed(folder: string, slug: string, text: string): Promise<ShippedTemplate> {
+  const raw: unknown = parse(text)
   const read = NewTemplate.parse(raw)
   const script = read.installScript
   const installScript = script === null ? null : await withFiles(script, join(folder, slug))

@@ -3,8 +3,8 @@ import { createTemplate } from '../../../../shared/api/templates.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { PANEL, perform, recordChange } from '../../../access/operation.ts'
 import type { Settings } from '../../../core/settings.ts'
-import type { Tx } from '../../../db/db.ts'
-import { fingerprint, loadShipped } from './catalog.ts'
+import type { Db, Tx } from '../../../db/db.ts'
+import { fingerprint, loadShipped, textsOf } from './catalog.ts'
 import { auditView, definitionJson } from './definition.ts'
 import type { TemplateDeps } from './deps.ts'
 import { createNest } from './nest-operations.ts'
@@ -23,6 +23,21 @@ export interface ShippedDeps extends TemplateDeps {
 /** The templates of a folder that every installation is given. */
 export async function loadStarters(folder: string): Promise<NewTemplate[]> {
   return (await loadShipped(folder)).map(({ template }) => template)
+}
+
+/**
+ * Adds what {@link ensureStarters} adds of a folder. Its templates are parsed only when their files are not those that were looked at before: most starts
+ * have nothing to add, and parsing would hold up whoever asks a daemon something that has just started.
+ */
+export async function addStarters(deps: ShippedDeps & { readonly db: Db }, folder: string): Promise<void> {
+  const { db, settings } = deps
+  const digest = fingerprint(JSON.stringify(await textsOf(folder)))
+  if (settings.get('install.startersDigest') === digest) return
+  const starters = await loadStarters(folder)
+  await db.write(async (tx) => {
+    await ensureStarters(tx, deps, starters)
+    await settings.set(tx, 'install.startersDigest', digest)
+  })
 }
 
 /**

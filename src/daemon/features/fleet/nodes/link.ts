@@ -16,11 +16,13 @@ import { claimOf, machineColumns } from './machine.ts'
 export interface LinkedServers {
   /** Writes what an agent reports of servers; one that the node does not have here is left aside. */
   observe(tx: Tx, nodeId: string, reports: readonly ServerReport[], at: ReportedAt): Promise<void>
-  /** Whether {@link observe} and {@link observeAbsent} would write nothing for a snapshot. */
-  isAsReported(
+  /** The servers that {@link observe} and {@link observeAbsent} would only {@link touch} for a snapshot; `undefined` when they would write more. */
+  unseenLong(
     q: Queries,
     snapshot: { readonly nodeId: string; readonly reports: readonly ServerReport[]; readonly at: ReportedAt },
-  ): Promise<boolean>
+  ): Promise<readonly string[] | undefined>
+  /** Writes that these servers were observed as they were. */
+  touch(tx: Tx, serverIds: readonly string[]): Promise<void>
   /** The node's servers that its snapshot does not name. */
   observeAbsent(tx: Tx, nodeId: string, absence: Absence): Promise<void>
   /** Raises generations to those of the agent; answers the servers that were behind it. */
@@ -73,7 +75,7 @@ export interface NodeLink
   /** What a hello and a snapshot are answered while nothing can be written: as far as it can be read. */
   readonly unstored: Pick<GatewayHandlers, 'onHello' | 'onSnapshot'>
   /**
-   * Begins the daemon's life, which `signal` ends: every node counts as offline until it connects, but its servers keep their states for 30 s,
+   * Begins the daemon's life, which `signal` ends, before any node can connect: every node counts as offline until it connects, but its servers keep their states for 30 s,
    * because agents that were connected are back within that time and nothing has happened to their servers.
    */
   start(signal: AbortSignal): Promise<void>
@@ -107,7 +109,7 @@ export function createNodeLink(deps: LinkDeps): NodeLink {
       onSnapshot: (nodeId, snapshot) => readAnswer(deps, nodeId, snapshot),
     },
     onReports: (nodeId, reports, about) => writeReports(deps, { nodeId, memory: memories.get(nodeId), reports, about }),
-    onOnline: gather(deps.db, (tx, nodeIds) => setOnline(tx, deps, nodeIds)),
+    onOnline: gather(deps.db, (tx, nodeIds) => setOnline(tx, deps, { nodeIds, memories })),
     onOffline: async (nodeId) => {
       // A daemon that stops cuts the connections itself, which says nothing about the nodes.
       if (stopping === undefined || stopping.aborted) return await deps.db.write((tx) => setOffline(tx, deps, nodeId))
@@ -137,6 +139,8 @@ interface AgentMemory {
   unlisted: readonly OpenOrder[]
   /** Names of folders without a record. */
   leftOver: ReadonlySet<string>
+  /** Servers that the snapshot says as they are known, of which that is written together with the node's being online. */
+  unseenLong: readonly string[]
 }
 
 /** An agent that comes back as it was, as nearly all do after a start of the daemon, has nothing written. */
@@ -190,6 +194,7 @@ function memoryOf(row: KnownNode, hello: FrameOf<'hello'>): AgentMemory {
     missingEvents: Math.max(0, acknowledged - stored),
     unlisted: [],
     leftOver: new Set(),
+    unseenLong: [],
   }
 }
 
@@ -323,7 +328,13 @@ async function writeReports(
   const present = new Set(reports.map(({ serverId }) => serverId))
   const leftOver = memory?.leftOver ?? new Set<string>()
   const orders = memory?.unlisted ?? []
-  if (orders.length === 0 && (await deps.servers.isAsReported(deps.db.read, { nodeId, reports, at: about.at }))) return
+  const unseen =
+    orders.length === 0 ? await deps.servers.unseenLong(deps.db.read, { nodeId, reports, at: about.at }) : undefined
+  if (unseen?.length === 0) return
+  if (unseen !== undefined && memory !== undefined && !deps.isOnline(nodeId)) {
+    memory.unseenLong = unseen
+    return
+  }
   for (let from = 0; from < reports.length; from += REPORTS_PER_WRITE) {
     const part = reports.slice(from, from + REPORTS_PER_WRITE)
     await deps.db.write((tx) => deps.servers.observe(tx, nodeId, part, about.at))
@@ -337,7 +348,13 @@ async function writeReports(
 }
 
 /** Hundreds of nodes come back in the same moment: those that wait are written together. */
-async function setOnline(tx: Tx, deps: LinkDeps, nodeIds: readonly string[]): Promise<Settled<void>[]> {
+async function setOnline(
+  tx: Tx,
+  deps: LinkDeps,
+  { nodeIds, memories }: { readonly nodeIds: readonly string[]; readonly memories: ReadonlyMap<string, AgentMemory> },
+): Promise<Settled<void>[]> {
+  const unseen = nodeIds.flatMap((nodeId) => memories.get(nodeId)?.unseenLong ?? [])
+  if (unseen.length > 0) await deps.servers.touch(tx, unseen)
   const changed = await writeOnline(tx.q, { ids: JSON.stringify(nodeIds), now: tx.now })
   for (const { id: nodeId } of changed) {
     await deps.bus.append(tx, { type: 'node_updated', data: { nodeId, isOnline: true, change: 'connected' } })

@@ -9,13 +9,14 @@ import {
   type EndedOrder,
   finishCommand,
   finishCommands,
-  isAsReported,
   markUnknown,
   type OrderEnd,
   observe,
   observeAbsent,
   type Reported,
+  unseenLong,
 } from './observe.ts'
+import { touchObserved } from './observed-rows.ts'
 import { raiseGenerations, settleForgotten } from './reconcile.ts'
 import { type BeforeDelete, forgetDeleted, reportUndeleted } from './remove.ts'
 import { findServerRows } from './rows.ts'
@@ -44,7 +45,10 @@ export function createServerLink(deps: {
   return {
     observe: (tx, nodeId, reports, at) =>
       observe(tx, bus, { nodeId, reports: reports.map((report) => ({ report, at })) }),
-    isAsReported,
+    unseenLong,
+    touch: async (tx, serverIds) => {
+      await touchObserved(tx.q, { ids: JSON.stringify(serverIds), now: tx.now })
+    },
     observeAbsent: (tx, nodeId, absence) => observeAbsent(tx, bus, nodeId, absence),
     raiseGenerations,
     settleForgotten: (tx, agent) => settleForgotten(tx, deps, agent),

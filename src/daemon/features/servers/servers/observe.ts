@@ -59,26 +59,29 @@ export async function observe(
 }
 
 /**
- * Whether nothing is to be written for a snapshot: every server of the node is in it, or rests, and is as it says, and was observed
- * so not long ago.
+ * The servers of a snapshot for which no more is to be written than that they were observed ({@link touchObserved}), as that was long ago.
+ * `undefined` when there is more: not every server of the node is in it, or rests, and is as it says.
  */
-export async function isAsReported(
+export async function unseenLong(
   q: Queries,
   {
     nodeId,
     reports,
     at,
   }: { readonly nodeId: string; readonly reports: readonly ServerReport[]; readonly at: ReportedAt },
-): Promise<boolean> {
+): Promise<string[] | undefined> {
   const longSince = isoTime(at.receivedMs - SAME_AGAIN_MS)
   const reported = new Map(reports.map((report) => [report.serverId, report]))
   const rows = await observedRowsOfNode(q, { nodeId })
-  return rows.every((row) => {
+  const isAsReported = rows.every((row) => {
     const report = reported.get(row.id)
     if (report === undefined) return isAtRest(row)
-    if (row.observedAt === null || row.observedAt < longSince) return false
     return isSame(row, { ...observedColumns(row, report, at), desired: desiredAfter(row, report) })
   })
+  if (!isAsReported) return undefined
+  return rows.flatMap(({ id, observedAt }) =>
+    reported.has(id) && (observedAt === null || observedAt < longSince) ? [id] : [],
+  )
 }
 
 function isAtRest({
