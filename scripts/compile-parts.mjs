@@ -49,7 +49,12 @@ function program(home, name, lines) {
 }
 
 /** V8 takes what it has made only under the flags that it was made under: as they were before `keepHeapSmall`. */
-const OWN_FLAGS = ['--heap-growing-percent=0', '--semi-space-growth-factor=2']
+const OWN_FLAGS = [
+  '--heap-growing-percent=0',
+  '--semi-space-growth-factor=2',
+  '--incremental-marking-soft-trigger=0',
+  '--incremental-marking-hard-trigger=0',
+]
   .map((flag) => `require('node:v8').setFlagsFromString('${flag}')`)
   .join('\n')
 
