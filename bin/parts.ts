@@ -24,8 +24,6 @@ type Run = (
 /** V8 reads what another V8, or one for another processor, has written without a word: the name keeps them apart. */
 const CACHE = `.${process.version}-${process.arch}.cache`
 
-const BEGIN = '(function (exports, require, module, __filename, __dirname, late) {'
-
 /** The parts of the program in a folder, each of which is run when one asks for it first. */
 export interface Parts {
   /** What the part gives to others; runs it, unless it was. */
@@ -54,9 +52,8 @@ export function openParts(folder: string, { isBuild = false } = {}): Parts {
     if (known !== undefined) return known.exports
     const filename = join(folder, name)
     const cachedData = read(filename + CACHE)
-    const script = new Script(`${BEGIN}${readFileSync(filename, 'latin1')}\n})`, {
+    const script = new Script(readFileSync(filename, 'latin1'), {
       filename,
-      columnOffset: -BEGIN.length,
       ...(cachedData === undefined ? {} : { cachedData }),
     })
     if (isBuild) scripts.set(filename, script)

@@ -90,6 +90,7 @@ async function bundle(target) {
       ...packageChanges,
       { name: 'modules of packages by a call', generateBundle: byLateCall },
       { name: 'one byte for each character', generateBundle: inAscii },
+      { name: 'a function each', generateBundle: asFunctions },
     ],
   })
   const { output } = await build.write({
@@ -264,6 +265,13 @@ function importsZod(file) {
 /** What is loaded on demand from outside of the parts is asked for by the call that `bin/parts.ts` gives them. */
 function byLateCall(_, bundle) {
   for (const chunk of Object.values(bundle)) chunk.code = chunk.code.replace(/\bimport\((?=")/g, 'late(')
+}
+
+/** A part is the text of the function that `bin/parts.ts` calls: what is put together there would be in memory twice. */
+function asFunctions(_, bundle) {
+  for (const chunk of Object.values(bundle)) {
+    chunk.code = `(function (exports, require, module, __filename, __dirname, late) {\n${chunk.code}\n})`
+  }
 }
 
 /** V8 keeps the text of what it runs, with two bytes for each character as soon as one of them does not fit into one. The parts are read as ASCII. */

@@ -30,7 +30,7 @@ describe('what V8 has made of the parts of the program', () => {
     expect(caches.length).toBeGreaterThan(50)
     const refused = caches.filter((name) => {
       const filename = join(PARTS, name.slice(0, -CACHE.length))
-      const text = `(function (exports, require, module, __filename, __dirname, late) {${readFileSync(filename, 'latin1')}\n})`
+      const text = readFileSync(filename, 'latin1')
       const cachedData = readFileSync(join(PARTS, name))
       return new Script(text, { filename, cachedData }).cachedDataRejected
     })

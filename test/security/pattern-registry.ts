@@ -523,7 +523,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/cli/kit/output/table.ts': {
     sees: 'game',
     patterns: [
-      String.raw`/^[\u0020-\u007e]$/`,
+      String.raw`/^[\u0020-\u007e]*$/`,
       String.raw`/^(?:\p{M}|[\u200b-\u200d])$/u`,
       String.raw`/^[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{1f680}-\u{1f6ff}\u{1f900}-\u{1f9ff}\u{20000}-\u{3fffd}]$/u`,
     ],

@@ -13,7 +13,7 @@ interface Late {
   make: (() => Schema) | undefined
   made: Schema | undefined
   /** The fields of an object, where the calls say them: many objects are made of fields of others. */
-  readonly shape: Shape | undefined
+  readonly shape: (() => Shape) | undefined
   /** The call that it is of, which says its class; `undefined`: only zod knows. */
   readonly call: string | undefined
 }
@@ -86,13 +86,13 @@ const SHAPES: Readonly<Record<string, (shape: Shape, by: Shape) => Shape>> = {
 const standIn: ProxyHandler<Late> = {
   get: (late, key) => {
     if (key === LATE) return late
-    if (key === 'shape' && late.made === undefined && late.shape !== undefined) return late.shape
+    if (key === 'shape' && late.made === undefined && late.shape !== undefined) return late.shape()
     if (!CHAINED.has(key)) return Reflect.get(schemaOf(late), key)
     return (...args: readonly unknown[]) =>
       later(
         () => (Reflect.get(schemaOf(late), key) as Make)(...args.map(plain)), // by the list above
         {
-          shape: late.shape && SHAPES[String(key)]?.(late.shape, args[0] as Shape), // what these methods take
+          shape: shapeAfter(String(key), late.shape, args[0] as Shape), // what these methods take
           call: callOf(String(key), late),
         },
       )
@@ -103,6 +103,13 @@ const standIn: ProxyHandler<Late> = {
 
 function fields(mask: Shape): string[] {
   return Object.keys(mask).filter((key) => mask[key] === true)
+}
+
+function shapeAfter(method: string, shape: Late['shape'], by: Shape): Late['shape'] {
+  const change = SHAPES[method]
+  if (shape === undefined || change === undefined) return undefined
+  let made: Shape | undefined
+  return () => (made ??= change(shape(), by))
 }
 
 function callOf(method: string, late: Late): string | undefined {
@@ -155,28 +162,41 @@ function classBy<T extends abstract new (...args: never) => unknown>(call: strin
 
 function lateObjectBy<T>(make: T): T {
   const call = make as Make // as in lateBy
-  return ((...args: readonly unknown[]) =>
-    later(() => call(...args.map(plain)), { shape: args[0] as Shape | undefined, call: 'object' })) as T // of the same arguments
+  return ((...args: readonly unknown[]) => {
+    const shape = args[0] as Shape | undefined
+    return later(() => call(...args.map(plain)), { shape: shape && (() => shape), call: 'object' })
+  }) as T // of the same arguments
 }
 
 export const array = lateBy(zod.array)
 export const boolean = lateBy(zod.boolean)
+export const cidrv4 = lateBy(zod.cidrv4)
+export const cidrv6 = lateBy(zod.cidrv6)
 export const coerce = { ...zod.coerce, number: lateBy(zod.coerce.number) }
 export const discriminatedUnion = lateBy(zod.discriminatedUnion)
 export const email = lateBy(zod.email)
 const enumeration = lateBy(zod.enum)
 export const int = lateBy(zod.int)
+export const ipv4 = lateBy(zod.ipv4)
+export const ipv6 = lateBy(zod.ipv6)
+export const iso = { ...zod.iso, date: lateBy(zod.iso.date), datetime: lateBy(zod.iso.datetime) }
 export const literal = lateBy(zod.literal)
 export const looseObject = lateObjectBy(zod.looseObject)
+const nothing = lateBy(zod.null)
+export const nullable = lateBy(zod.nullable)
 export const number = lateBy(zod.number)
 export const object = lateObjectBy(zod.object)
 export const optional = ((schema: Schema) => schema.optional()) as typeof zod.optional // what it does
+export const partialRecord = lateBy(zod.partialRecord)
 export const record = lateBy(zod.record)
 export const strictObject = lateObjectBy(zod.strictObject)
 export const string = lateBy(zod.string)
+export const tuple = lateBy(zod.tuple)
 export const union = lateBy(zod.union)
 export const unknown = lateBy(zod.unknown)
-export { enumeration as enum }
+export const url = lateBy(zod.url)
+export const uuid = lateBy(zod.uuid)
+export { enumeration as enum, nothing as null }
 export const ZodDefault = classBy('default', zod.ZodDefault)
 export const ZodOptional = classBy('optional', zod.ZodOptional)
 

@@ -17,9 +17,9 @@ const [LOCAL, REMOTE, STATE, UID, INODE] = [1, 2, 3, 7, 9]
  * address, and whoever has taken this very connection. Empty when nobody is seen to listen there.
  */
 export async function usersOfFarEnd(ends: Ends): Promise<readonly number[]> {
-  const rows = (await Promise.all(['tcp', 'tcp6'].map(rowsOf))).flat()
   const far = spelled(ends.far.address)
   const port = hexPort(ends.far.port)
+  const rows = (await Promise.all(['tcp', 'tcp6'].map((table) => rowsAt(port, table)))).flat()
   const listening = rows.filter(({ state, local }) => state === LISTEN && far.listens.some((it) => local === it + port))
   if (listening.length === 0) return []
   const near = spelled(ends.near.address).exact.map((it) => it + hexPort(ends.near.port))
@@ -40,8 +40,8 @@ interface Row {
   readonly inode: string
 }
 
-/** A kernel without IPv6 has no `tcp6`; without any table nobody is seen to listen. */
-async function rowsOf(table: string): Promise<Row[]> {
+/** The rows whose near end has that port, of some thousand. A kernel without IPv6 has no `tcp6`; without any table nobody is seen to listen. */
+async function rowsAt(port: string, table: string): Promise<Row[]> {
   let text: string
   try {
     text = await readFile(`/proc/self/net/${table}`, 'latin1')
@@ -51,10 +51,11 @@ async function rowsOf(table: string): Promise<Row[]> {
   return text
     .split('\n')
     .slice(1)
+    .filter((line) => line.includes(`:${port} `))
     .flatMap((line) => {
       const fields = line.trim().split(/\s+/)
       const uid = Number(fields[UID] ?? '')
-      if (fields.length <= INODE || !Number.isInteger(uid)) return []
+      if (fields.length <= INODE || !Number.isInteger(uid) || !fields[LOCAL]?.endsWith(`:${port}`)) return []
       return [
         {
           local: fields[LOCAL] ?? '',

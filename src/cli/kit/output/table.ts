@@ -25,13 +25,14 @@ function line(row: readonly string[], widths: readonly number[]): string {
 
 /** How many cells of a terminal a text takes: none for colours and combining marks, two for wide characters. */
 export function displayWidth(text: string): number {
+  if (/^[\u0020-\u007e]*$/.test(text)) return text.length
   let width = 0
   for (const char of stripVTControlCharacters(text)) width += charWidth(char)
   return width
 }
 
 function charWidth(char: string): number {
-  if (/^[\u0020-\u007e]$/.test(char)) return 1
+  if (char >= ' ' && char <= '~') return 1
   if (/^(?:\p{M}|[\u200b-\u200d])$/u.test(char)) return 0
   return WIDE.test(char) ? 2 : 1
 }

@@ -9,7 +9,8 @@ type Given = Pick<
   'steps' | 'action' | 'payload' | 'timeOffset'
 >
 
-const OneStep = strictBody(TaskStep)
+/** Made when a body says a step first. */
+let oneStep: ReturnType<typeof strictBody<typeof TaskStep>> | undefined
 
 /**
  * What a schedule is to do, by a body that says it as `steps` or as one `action`; `undefined`: the body does not say it. `before`
@@ -28,7 +29,8 @@ export function stepsGiven(body: Given, before: readonly TaskStep[] = []): TaskS
     throw fieldError('body.action', 'must say what is done, or steps must')
   }
   const same = action === undefined || action === only?.action ? only : undefined
-  const parsed = OneStep.safeParse({
+  oneStep ??= strictBody(TaskStep)
+  const parsed = oneStep.safeParse({
     action: action ?? only?.action,
     ...(payload === undefined && same === undefined ? {} : { payload: payload ?? same?.payload }),
     timeOffset: timeOffset ?? only?.timeOffset ?? 0,
