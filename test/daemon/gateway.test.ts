@@ -111,6 +111,19 @@ test('closes a connection whose key is revoked with 4401 after an error frame, w
   expect((await refusedBy(AgentPeer.connect(panel.url, nodeId, key))).status).toBe(401)
 })
 
+test('lets no connection in whose key is revoked while it waits for its turn', async () => {
+  const node = await stage.node()
+  // Each takes a turn of its own; the last of them have theirs when the key is gone.
+  const coming = Array.from({ length: 300 }, () => stage.connect(node))
+  await coming[0]
+  await panel.client.call(deleteNodeKey, { params: { nodeId: node.nodeId } })
+  const came = await Promise.allSettled(coming)
+  const peers = came.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  for (const peer of peers) await peer.until('the close', () => peer.closeCode)
+  // Replaced by one that came later, or revoked; not one that was asked for its hello and has not said it.
+  expect(peers.map(({ closeCode }) => closeCode).filter((code) => code !== 4409 && code !== 4401)).toEqual([])
+})
+
 test.each([
   ['an order of things', (peer: AgentPeer) => peer.send({ type: 'command.accepted', id: 'x' }), 4400],
   ['another protocol', (peer: AgentPeer) => peer.hello({ protocol: 7 }), 4426],

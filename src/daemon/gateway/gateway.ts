@@ -134,6 +134,8 @@ class Sessions implements Gateway {
   /** Nodes that were reported online. */
   readonly #announced = new Set<string>()
   readonly #running = new Set<Promise<void>>()
+  /** How often a key was revoked. */
+  #revocations = 0
   #closing = false
 
   constructor(options: GatewayOptions) {
@@ -228,6 +230,7 @@ class Sessions implements Gateway {
   }
 
   disconnect(nodeId: string, code: number = GATEWAY_CLOSE.keyRevoked): void {
+    if (code === GATEWAY_CLOSE.keyRevoked) this.#revocations += 1
     const revoked = { error: 'UNAUTHENTICATED', message: 'The key of this node was revoked' }
     for (const of of [this.#current, this.#newcomers]) {
       of.get(nodeId)?.session.close(code, code === GATEWAY_CLOSE.keyRevoked ? revoked : undefined)
@@ -243,9 +246,12 @@ class Sessions implements Gateway {
 
   async #admit(request: IncomingMessage): Promise<string> {
     if (this.#closing) throw stopping()
+    const revocations = this.#revocations
     const nodeId = await this.#guard.admit(request)
     // A session is made in the same round.
     await this.#turns.run(() => undefined)
+    // What was revoked meanwhile had no session yet that could be closed.
+    if (revocations !== this.#revocations) return await this.#admit(request)
     if (this.#closing) throw stopping()
     return nodeId
   }
