@@ -1,6 +1,7 @@
 // Has V8 compile the parts of the program and writes down, beside each, what came of it. V8 compiles a function when it is
 // called first, so the parts are not only loaded: the program runs for some seconds as it is started most often.
 import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,8 +10,9 @@ import { join } from 'node:path'
 /** For a daemon that does not say that it is ready, and for one that does not end. */
 const MOST_MS = 60_000
 
-const TOKEN = 'a-setup-token-for-a-trial'
-const PASSWORD = 'A password for 1 trial'
+/** Of this build alone: others of the machine reach the daemon too. */
+const TOKEN = randomBytes(24).toString('hex')
+const PASSWORD = `A 1 ${randomBytes(24).toString('hex')}`
 
 /** What a daemon is asked for by its command line. */
 const COMMANDS = [
@@ -33,7 +35,7 @@ export async function compileParts(folder, { loader, entry, names }) {
     const [code] = await once(load([], { stdio: ['ignore', 2, 2] }), 'exit')
     if (code !== 0) throw new Error('a part of the program cannot be loaded')
     const atEnd = `process.once('exit', () => {\n${OWN_FLAGS}\nparts.cache()\n})`
-    const trial = program(home, 'trial', [parts, atEnd, `parts.load(${JSON.stringify(entry)})`])
+    const trial = program(home, 'trial', [parts, atEnd, END_WITH_BUILD, `parts.load(${JSON.stringify(entry)})`])
     // Where no daemon can run, the parts have been loaded all the same.
     await tryDaemon(trial, home).catch((error) => process.stderr.write(`starts will be slower: ${error.message}\n`))
   } finally {
@@ -58,6 +60,9 @@ const OWN_FLAGS = [
   .map((flag) => `require('node:v8').setFlagsFromString('${flag}')`)
   .join('\n')
 
+/** A daemon whose build is ended from outside, and with it the other end of its input, does not stay behind. */
+const END_WITH_BUILD = `if (process.argv[2] === 'daemon') process.stdin.once('end', () => process.kill(process.pid)).resume()`
+
 /** A panel of its own: nothing of the surroundings gets in, and nobody but this machine reaches it. */
 function environment(home) {
   return { PATH: process.env.PATH ?? '', HOME: home, PANEL_SETUP_TOKEN: TOKEN }
@@ -66,7 +71,7 @@ function environment(home) {
 /** Starts a daemon, asks it a few things and ends it. */
 async function tryDaemon(run, home) {
   const args = ['daemon', 'run', '--listen', '127.0.0.1:0', '--data-dir', join(home, 'data')]
-  const daemon = run(args, { stdio: ['ignore', 'pipe', 'ignore'] })
+  const daemon = run(args, { stdio: ['pipe', 'pipe', 'ignore'] })
   const timeout = setTimeout(() => daemon.kill('SIGKILL'), MOST_MS)
   const ended = once(daemon, 'exit')
   try {
