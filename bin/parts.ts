@@ -53,7 +53,7 @@ export function openParts(folder: string, { isBuild = false } = {}): Parts {
     const filename = join(folder, name)
     const cachedData = read(filename + CACHE)
     const script = new Script(readFileSync(filename, 'latin1'), {
-      filename,
+      filename: name, // its path would be written into what is published
       ...(cachedData === undefined ? {} : { cachedData }),
     })
     if (isBuild) scripts.set(filename, script)

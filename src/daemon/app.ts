@@ -278,7 +278,10 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     isStopping: () => stopping.signal.aborted,
   })
   http.app.server.on('upgrade', (request, socket, head) => gateway.upgrade(request, socket, head))
-  await nodesAway
+  await nodesAway.catch((error: unknown) => {
+    stopping.abort() // nobody closes what was never made
+    throw error
+  })
 
   return {
     http: http.app satisfies FastifyInstance,

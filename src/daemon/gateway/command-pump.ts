@@ -76,6 +76,7 @@ export class CommandPump {
       try {
         await this.#sendDue(signal)
       } catch (err) {
+        this.#hasMore = true
         if (!signal.aborted) {
           log.error({ err, nodeId }, 'cannot send commands, retrying in 5 s')
           onError(err)

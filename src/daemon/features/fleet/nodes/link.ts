@@ -355,6 +355,12 @@ async function setOnline(
 ): Promise<Settled<void>[]> {
   const unseen = nodeIds.flatMap((nodeId) => memories.get(nodeId)?.unseenLong ?? [])
   if (unseen.length > 0) await deps.servers.touch(tx, unseen)
+  tx.onCommit(() => {
+    for (const nodeId of nodeIds) {
+      const memory = memories.get(nodeId)
+      if (memory !== undefined) memory.unseenLong = []
+    }
+  })
   const changed = await writeOnline(tx.q, { ids: JSON.stringify(nodeIds), now: tx.now })
   for (const { id: nodeId } of changed) {
     await deps.bus.append(tx, { type: 'node_updated', data: { nodeId, isOnline: true, change: 'connected' } })
