@@ -720,6 +720,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: ['/^(pak|pnk|pst)_([0-9a-z]{26})_([A-Za-z0-9_-]{43})$/', '/^[0-9a-f]{64}$/i'],
   },
   'src/daemon/core/settings.ts': { sees: 'client', patterns: ['z.cidrv4()', 'z.cidrv6()'] },
+  'src/daemon/db/sqlite/lease.ts': { sees: 'program', patterns: [String.raw`/^\s*select\b/i`] },
   'src/daemon/db/sqlite/named-tables.ts': {
     sees: 'program',
     patterns: [
