@@ -128,8 +128,10 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   if (options.agent === true) await addStarters(daemon.app)
   const local = await ensureLocal(daemon.app, dataDir, { demo: false })
   const place = { dataDir, host: '127.0.0.1', sftp: sftpOf(options.sftp) }
+  const online = onlineIn(daemon.app, local.nodeId)
   const agent =
     options.agent === true ? await startEmbeddedAgent(daemon, { ...local, ...place, clock, log }) : undefined
+  if (agent !== undefined) await online
   const row = await daemon.app.core.db.read
     .selectFrom('node')
     .select('locationId')
@@ -180,4 +182,19 @@ async function endServers(client: Client, { core }: App, nodeId: string): Promis
       )
     }
   }
+}
+
+/** Resolves when the node has come in, and after a while in any case: some tests are about nodes that cannot. */
+function onlineIn({ core: { bus } }: App, nodeId: string): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer)
+      stop()
+      resolve()
+    }
+    const timer = setTimeout(done, 5000).unref()
+    const stop = bus.listen(({ type, data }) => {
+      if (type === 'node_updated' && data['nodeId'] === nodeId && data['isOnline'] === true) done()
+    })
+  })
 }
