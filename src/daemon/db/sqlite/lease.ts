@@ -23,7 +23,7 @@ export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lea
     busy--
     if (busy === 0) idle()
   }
-  const hasBegun = (): Promise<unknown> => {
+  const beginOnce = (): Promise<unknown> => {
     if (begun !== undefined || begin === undefined) return begun ?? DONE
     busy++
     begun = begin().finally(free)
@@ -38,8 +38,8 @@ export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lea
         return writer
       },
       ready: (sql) => {
-        const done = hasBegun()
-        return ONLY_READS.test(sql) ? undefined : done
+        const ready = beginOnce()
+        return ONLY_READS.test(sql) ? undefined : ready
       },
       release: free,
     },
