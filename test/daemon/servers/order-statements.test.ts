@@ -67,7 +67,10 @@ test('accepts many orders that come together with the statements of a few, all i
   expect(await stage.admin.call(verifyAuditLogs, { query: {} })).toMatchObject({ intact: true, problem: null })
 })
 
-/** Which of the tables that grow SQLite reads from end to end for these statements. */
+/**
+ * Which of the tables that grow SQLite reads from end to end for these statements, and which lists of values it reads again for each row of
+ * a table.
+ */
 async function readWhole(statements: readonly string[]): Promise<string[]> {
   const database = await Connection.open(stage.db.file, 'read')
   try {
@@ -75,8 +78,12 @@ async function readWhole(statements: readonly string[]): Promise<string[]> {
     for (const statement of new Set(
       statements.filter((text) => /^(select|insert|update|delete)\b/i.test(text.trim())),
     )) {
-      for (const { detail } of await database.all(`explain query plan ${statement}`)) {
-        if (/^SCAN (command|server|event|job)\b/.test(String(detail))) steps.push(`${detail}: ${statement}`)
+      const plan = await database.all(`explain query plan ${statement}`)
+      for (const [place, { parent, detail }] of plan.entries()) {
+        const isInner = plan.slice(0, place).some((one) => one['parent'] === parent && /^S/.test(String(one['detail'])))
+        const isWhole = /^SCAN (command|server|event|job)\b/.test(String(detail))
+        if (isWhole || (isInner && statement.includes('json_each') && /^SCAN .* VIRTUAL TABLE/.test(String(detail))))
+          steps.push(`${detail}: ${statement}`)
       }
     }
     return steps
@@ -112,7 +119,11 @@ test('accepts one of two orders to one server that come together, and refuses th
     stage.admin.call(startServer, { params: { serverId: id }, body: {} }).catch(({ code }: { code: string }) => code),
   ])
   const answers = await Promise.all(orders)
-  expect(answers).toEqual(servers.flatMap(() => [answers[0], 'SERVER_INVALID_STATE']))
+  // Which of the two comes first is up to their connections.
+  const pairs = servers.map((_, place) => answers.slice(2 * place, 2 * place + 2))
+  expect(pairs.map((pair) => pair.filter((answer) => answer === 'SERVER_INVALID_STATE').length)).toEqual(
+    servers.map(() => 1),
+  )
   expect(await stage.admin.call(verifyAuditLogs, { query: {} })).toMatchObject({ intact: true, problem: null })
 })
 

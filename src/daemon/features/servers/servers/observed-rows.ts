@@ -134,7 +134,7 @@ const updateEnded = statement<
       update "command"
       set state = given.value ->> 1, error = given.value ->> 2, noop = given.value ->> 3, ended_at = ${now}
       from json_each(${rows}) as given
-      where "command".id = given.value ->> 0 and node_id = ${nodeId} and ended_at is null
+      where "command".id = given.value ->> 0 and +node_id = ${nodeId} and ended_at is null
       returning id, op, server_id, args`.compile(q),
 }))
 
