@@ -15,13 +15,18 @@ export interface RequestOptions<D extends RequestDefinition = RequestDefinition>
   readonly onProgress?: (progress: ProgressOf<D>) => void
 }
 
-/** A reason of its own: without one Node makes an error with a stack for each request. */
+const NOBODY_WAITS = 'Nobody waits for the answer of the node any more'
+
+/** A reason of its own: without one Node makes an error with a stack for each look that is not needed any more. */
 const OVER = 'over'
 
 interface Waiting {
+  /** When it has waited long enough. */
+  untilMs: number
   settle(reply: FrameOf<'reply'>): void
   report(progress: unknown): void
   fail(error: Error): void
+  giveUp(message: string): void
 }
 
 /** The requests of one connection that wait for their answers. */
@@ -29,6 +34,8 @@ export class PendingRequests {
   readonly #clock: Clock
   readonly #send: (frame: Extract<DaemonFrame, { type: 'request' | 'request.cancel' }>) => void
   readonly #waiting = new Map<string, Waiting>()
+  /** The next look for those that have waited long enough: one for all, since most are answered at once. */
+  #look: { readonly atMs: number; readonly over: AbortController } | undefined
   #count = 0
 
   constructor(clock: Clock, send: (frame: Extract<DaemonFrame, { type: 'request' | 'request.cancel' }>) => void) {
@@ -40,44 +47,34 @@ export class PendingRequests {
   async request<D extends RequestDefinition>(
     definition: D,
     request: Operation,
-    options: RequestOptions<D>,
+    { timeoutMs: patience = definition.timeoutMs, signal, onProgress }: RequestOptions<D>,
   ): Promise<ResultOf<D>> {
+    if (signal?.aborted === true) throw new PanelError('AGENT_TIMEOUT', NOBODY_WAITS)
     const id = `r${++this.#count}`
-    const over = new AbortController()
-    const patience = options.timeoutMs ?? definition.timeoutMs
+    let abort = (): void => undefined
     try {
       const reply = await new Promise<FrameOf<'reply'>>((resolve, reject) => {
+        const until = (): number => this.#clock.monotonicMs() + patience
         const giveUp = (message: string): void => {
           if (definition.cancels) this.#send({ type: 'request.cancel', id })
           reject(new PanelError('AGENT_TIMEOUT', message))
         }
-        let heardMs = this.#clock.monotonicMs()
         const report = (progress: unknown): void => {
-          heardMs = this.#clock.monotonicMs()
+          waiting.untilMs = until()
           const parsed = definition.progress.safeParse(progress)
-          if (parsed.success) options.onProgress?.(parsed.data as ProgressOf<D>) // parsed by this very definition
+          if (parsed.success) onProgress?.(parsed.data as ProgressOf<D>) // parsed by this very definition
         }
-        this.#waiting.set(id, { settle: resolve, report, fail: reject })
-        const watch = async (): Promise<void> => {
-          for (let leftMs = patience; leftMs > 0; leftMs = heardMs + patience - this.#clock.monotonicMs()) {
-            await this.#clock.sleep(leftMs, over.signal)
-            if (over.signal.aborted) return
-          }
-          giveUp('The node did not answer in time; it may still have done what was asked')
-        }
-        void watch()
-        const abort = (): void => giveUp('Nobody waits for the answer of the node any more')
-        if (options.signal?.aborted === true) {
-          reject(new PanelError('AGENT_TIMEOUT', 'Nobody waits for the answer of the node any more'))
-          return
-        }
-        options.signal?.addEventListener('abort', abort, { once: true, signal: over.signal })
+        const waiting: Waiting = { untilMs: until(), settle: resolve, report, fail: reject, giveUp }
+        this.#waiting.set(id, waiting)
+        this.#lookAt(waiting.untilMs)
+        abort = () => giveUp(NOBODY_WAITS)
+        signal?.addEventListener('abort', abort, { once: true })
         this.#send({ type: 'request', id, request })
       })
       if (reply.error !== null) throw agentErrorToPanelError(reply.error)
       return resultOf(definition, reply.result)
     } finally {
-      over.abort(OVER)
+      signal?.removeEventListener('abort', abort)
       this.#waiting.delete(id)
     }
   }
@@ -94,7 +91,30 @@ export class PendingRequests {
 
   /** The connection is gone: nothing will be answered. */
   failAll(error: PanelError): void {
+    this.#look?.over.abort(OVER)
+    this.#look = undefined
     for (const waiting of [...this.#waiting.values()]) waiting.fail(error)
+  }
+
+  #lookAt(atMs: number): void {
+    if (this.#look !== undefined && this.#look.atMs <= atMs) return
+    this.#look?.over.abort(OVER)
+    const look = { atMs, over: new AbortController() }
+    this.#look = look
+    void this.#giveUpLate(look)
+  }
+
+  async #giveUpLate({ atMs, over }: { readonly atMs: number; readonly over: AbortController }): Promise<void> {
+    await this.#clock.sleep(Math.max(0, atMs - this.#clock.monotonicMs()), over.signal)
+    if (over.signal.aborted) return
+    this.#look = undefined
+    const nowMs = this.#clock.monotonicMs()
+    let next = Number.POSITIVE_INFINITY
+    for (const waiting of [...this.#waiting.values()]) {
+      if (waiting.untilMs > nowMs) next = Math.min(next, waiting.untilMs)
+      else waiting.giveUp('The node did not answer in time; it may still have done what was asked')
+    }
+    if (next < Number.POSITIVE_INFINITY) this.#lookAt(next)
   }
 }
 
