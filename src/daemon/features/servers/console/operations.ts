@@ -5,6 +5,8 @@ import { type Clock, now } from '../../../../shared/kernel/time.ts'
 import { typeConsoleLines } from '../../../../shared/protocol/console.ts'
 import { type OperationDeps, type Principal, recordChange, userIdOf } from '../../../access/operation.ts'
 import type { Settings } from '../../../core/settings.ts'
+import type { Tx } from '../../../db/db.ts'
+import { gather } from '../../../db/gather.ts'
 import { agentCodeOf } from '../../../gateway/agent-errors.ts'
 import { refuseByStatus } from '../servers/orders.ts'
 import { statusOf } from '../servers/view.ts'
@@ -29,17 +31,50 @@ function isTooOldToRefuse({ gateway }: TypeDeps, row: TypingRow): boolean {
   return row.consoleKind === 'none' && !gateway.can(row.nodeId, 'console-kinds@1')
 }
 
+/** A command in the audit log, and who has typed it. */
+interface Typed {
+  readonly principal: Principal
+  readonly serverId: string
+  readonly details: Readonly<Record<string, unknown>>
+}
+
+type Recorder = (typed: Typed) => Promise<void>
+
+/** Types commands as {@link typeCommand} does; those that come together are written to the audit log in one transaction. */
+export function commandDesk(
+  deps: TypeDeps,
+): (principal: Principal, input: Input<typeof sendCommand>) => Promise<Answer<typeof sendCommand>> {
+  const record = gather<Typed, void>(deps.db, async (tx, all) => {
+    for (const typed of all) await recordTyped(tx, deps, typed)
+    return all.map(() => ({ value: undefined }))
+  })
+  return (principal, input) => type(deps, { principal, input, record })
+}
+
 /**
  * Types a command into a game; resolves when the game has the line. Work of two transactions with the node between them: the
  * audit row comes first, so that no line reaches a game without one, whatever ends meanwhile; a line that did not get there,
  * or of which nobody can say, gets a second row with that outcome.
  */
-export async function typeCommand(
+export function typeCommand(
   deps: TypeDeps,
   principal: Principal,
-  { params: { serverId }, body: { command: text } }: Input<typeof sendCommand>,
+  input: Input<typeof sendCommand>,
+): Promise<Answer<typeof sendCommand>> {
+  return type(deps, { principal, input, record: (typed) => deps.db.write((tx) => recordTyped(tx, deps, typed)) })
+}
+
+async function type(
+  deps: TypeDeps,
+  {
+    principal,
+    input: { params, body },
+    record,
+  }: { readonly principal: Principal; readonly input: Input<typeof sendCommand>; readonly record: Recorder },
 ): Promise<Answer<typeof sendCommand>> {
   const { db, clock, settings, gateway, limit } = deps
+  const { serverId } = params
+  const { command: text } = body
   const row = await findTypingRow(db.read, serverId)
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${serverId}`)
   if (principal.kind === 'caller') {
@@ -49,17 +84,14 @@ export async function typeCommand(
   if (isTooOldToRefuse(deps, row)) throw new PanelError('CONSOLE_NO_INPUT', NO_INPUT)
 
   const command = { command: typedCommand(text), length: text.length }
-  const record = (details: Readonly<Record<string, unknown>>): Promise<void> =>
-    db.write((tx) =>
-      recordChange(tx, { deps, principal, endpoint: sendCommand }, { audit: { resourceId: row.id, details } }),
-    )
-  await record(command)
+  await record({ principal, serverId: row.id, details: command })
   try {
     await gateway.request(row.nodeId, typeConsoleLines, { serverId: row.id, lines: [text] })
   } catch (error) {
     const agentCode = agentCodeOf(error)
     // Without an answer from the node itself the line may have reached the game.
-    await record({ ...command, outcome: agentCode === undefined ? 'unknown' : 'refused' })
+    const outcome = agentCode === undefined ? 'unknown' : 'refused'
+    await record({ principal, serverId: row.id, details: { ...command, outcome } })
     if (agentCode !== 'NOT_RUNNING' && agentCode !== 'UNKNOWN_SERVER') throw error
     throw new PanelError('SERVER_INVALID_STATE', 'The server has ended meanwhile; nothing was typed', {
       meta: { currentStatus: statusOf(row), allowed: ['starting', 'running', 'stopping'] },
@@ -67,4 +99,8 @@ export async function typeCommand(
     })
   }
   return { sent: true, timestamp: now(clock) }
+}
+
+function recordTyped(tx: Tx, deps: TypeDeps, { principal, serverId, details }: Typed): Promise<void> {
+  return recordChange(tx, { deps, principal, endpoint: sendCommand }, { audit: { resourceId: serverId, details } })
 }

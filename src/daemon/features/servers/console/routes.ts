@@ -9,7 +9,7 @@ import { findServerRow, type ServerRow } from '../servers/rows.ts'
 import { logLine, parseLineId } from './frames.ts'
 import type { Console } from './hub.ts'
 import { type LogPage, type LogQuery, pageOfHeld, readLogPage } from './log-pages.ts'
-import { type TypeDeps, typeCommand } from './operations.ts'
+import { commandDesk, type TypeDeps } from './operations.ts'
 
 interface StreamDeps {
   readonly db: Db
@@ -22,8 +22,9 @@ type RouteDeps = StreamDeps & TypeDeps
 
 /** Typed commands and pages of the log. */
 export function consoleRoutes(deps: RouteDeps): Route[] {
+  const type = commandDesk(deps)
   return [
-    route(sendCommand, (input, { principal }) => typeCommand(deps, principal, input)),
+    route(sendCommand, (input, { principal }) => type(principal, input)),
     route(getLogs, async ({ params, query }) => {
       const row = await serverOf(deps, params.serverId)
       refuseSuspended(row)
