@@ -109,14 +109,20 @@ export async function perform<E extends Endpoint, D extends OperationDeps>(
   { endpoint, run }: Operation<E, D>,
   { deps, principal, input }: { readonly deps: D; readonly principal: Principal; readonly input: Input<E> },
 ): Promise<Answer<E>> {
+  const work = await workOf(tx, { endpoint, deps, principal })
+  const { answer, ...done } = await run(work, input)
+  await work.record(done)
+  return answer
+}
+
+/** What an operation of this endpoint works with. */
+export async function workOf<E extends Endpoint, D extends OperationDeps>(
+  tx: Tx,
+  { endpoint, deps, principal }: { readonly endpoint: E; readonly deps: D; readonly principal: Principal },
+): Promise<Work<E, D>> {
   const { caller } = actorOf(principal)
   const record = (done: Done): Promise<void> => recordChange(tx, { deps, principal, endpoint }, done)
-  const userId = userIdOf(principal)
-  const holder = await holderOf(tx, principal)
-  const work = { tx, deps, caller, userId, holder, record, fail }
-  const { answer, ...done } = await run(work, input)
-  await record(done)
-  return answer
+  return { tx, deps, caller, userId: userIdOf(principal), holder: await holderOf(tx, principal), record, fail }
 }
 
 /** Carries an operation out in a transaction of its own. */

@@ -5,7 +5,7 @@ import { compiled } from '../../../core/cached.ts'
 import { type Tx, uniqueViolation } from '../../../db/db.ts'
 import { keptRows } from '../../../db/kept-results.ts'
 import { canonicalIp, isUnspecified } from './addresses.ts'
-import { type AllocationClaim, type ClaimedAllocation, claimAllocation } from './allocation-claims.ts'
+import { type AllocationClaim, type ClaimedAllocation, claimAllocation, NotTogether } from './allocation-claims.ts'
 import { oneOfItsAddresses } from './own-addresses.ts'
 import { freeAddresses, type PoolSpace, placeIn, withheld } from './pool-space.ts'
 
@@ -35,9 +35,11 @@ export async function claimPlace(tx: Tx, claim: PlaceClaim): Promise<ClaimedAllo
     const allocation = await claimAllocation(tx, { ...claim, wanted: await placed(tx, claim, wanted) })
     const spaces = await keptRows(tx.q, poolsOf(claim.nodeId))
     const pool = spaces.find((one) => placeIn(one, allocation.ip) !== undefined)
+    if (pool !== undefined && claim.together !== undefined) throw new NotTogether('a pool gives this address out')
     if (pool !== undefined) await take(tx, { ...claim, pool, ip: allocation.ip })
     return allocation
   }
+  if (claim.together !== undefined) throw new NotTogether('a pool gives the address out')
   const pool = await tx.q
     .selectFrom('ipPool')
     .selectAll()

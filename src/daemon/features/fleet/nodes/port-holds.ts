@@ -12,6 +12,12 @@ interface Hold {
 /** Which ports of a node servers have. */
 export class PortHolds {
   readonly #byPort = new Map<number, Hold[]>()
+  readonly #others: PortHolds | undefined
+
+  /** `others` are held as well. */
+  constructor(others?: PortHolds) {
+    this.#others = others
+  }
 
   add(hold: Hold): void {
     const there = this.#byPort.get(hold.port)
@@ -24,7 +30,13 @@ export class PortHolds {
    * games binds all of them.
    */
   blocking({ ip, port, bindsAll }: Hold): Hold | undefined {
-    return this.#byPort.get(port)?.find((hold) => hold.ip === ip || hold.bindsAll || bindsAll)
+    const here = this.#byPort.get(port)?.find((hold) => hold.ip === ip || hold.bindsAll || bindsAll)
+    return here ?? this.#others?.blocking({ ip, port, bindsAll })
+  }
+
+  /** From now on those that came here, without the others, are held there as well. */
+  addTo(holds: PortHolds): void {
+    for (const hold of [...this.#byPort.values()].flat()) holds.add(hold)
   }
 }
 

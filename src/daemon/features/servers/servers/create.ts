@@ -9,23 +9,48 @@ import type { RuntimeName } from '../../../../shared/protocol/server-spec.ts'
 import { checkEnvironment } from '../../../../shared/templates/variable-rules.ts'
 import type { Done, WorkOver } from '../../../access/operation.ts'
 import { compiled } from '../../../core/cached.ts'
-import type { Tx } from '../../../db/db.ts'
+import type { Queries, Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { keptRows } from '../../../db/kept-results.ts'
 import { statement } from '../../../db/statement.ts'
-import { refuseBeyond } from '../../fleet/nodes/capacity.ts'
+import type { ClaimsTogether } from '../../fleet/nodes/allocation-claims.ts'
+import { type Resources, refuseBeyond } from '../../fleet/nodes/capacity.ts'
+import type { PortHolds } from '../../fleet/nodes/port-holds.ts'
 import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
 import { roundedCores } from '../../fleet/nodes/rows.ts'
 import { refuseFixedVariables, refuseStartupLine, refuseStartupName } from './edit.ts'
 import { chosenImage } from './images.ts'
 import { isNamed, nameTaken } from './names.ts'
-import { addCommand, type OrderDeps } from './orders.ts'
+import { addCommand, type CommandOf, type OrderDeps } from './orders.ts'
 import { claimPorts, type PrimaryRequest, readHolds, requestsOf } from './ports.ts'
-import { insertServerRow } from './rows.ts'
+import { insertServerRows, type NewServerRow } from './rows.ts'
 import type { StoredOrder } from './spec.ts'
 import { definitionOf, withoutMasks } from './view.ts'
 
-type Body = z.output<typeof NewServer>
+/** What is asked for. */
+export type Body = z.output<typeof NewServer>
+
+/** What creates servers works with. */
+export type CreationWork = WorkOver<OrderDeps & { readonly portLooks: Pick<PortLooks, 'isTaken'> }>
+
+/** What a new server is checked against, as it is in the transaction that writes it. */
+export interface Surroundings {
+  readonly ownerId: string
+  readonly template: Template
+  /** `undefined`: there is none. */
+  readonly node: NodeForNew | undefined
+  /** The server of this owner that has the name. */
+  readonly namesake: string | undefined
+  readonly holds: PortHolds
+  readonly together?: ClaimsTogether
+}
+
+/** A server that may be made: what is written of it, and what that leaves. */
+export interface NewServerPlan {
+  readonly row: NewServerRow
+  readonly order: CommandOf & StoredOrder
+  readonly done: Done
+}
 
 /**
  * Creates a server: address, sizes, variables and references are checked and claimed, and its installation is queued:
@@ -33,18 +58,31 @@ type Body = z.output<typeof NewServer>
  * its files, so that nothing is installed, and may bring its UUID.
  */
 export async function insertServer(
-  work: WorkOver<OrderDeps & { readonly portLooks: Pick<PortLooks, 'isTaken'> }>,
+  work: CreationWork,
   body: Body,
   moved?: { readonly uuid: string | undefined },
 ): Promise<{ id: string; commandId: string; done: Done }> {
-  const { tx, deps, holder } = work
-  const owner = await ownerOf(work, body)
+  const { tx, deps } = work
+  const ownerId = await ownerOf(work, body)
   const template = await templateOf(tx, body.templateId)
-  const requests = requestsOf(template)
-  const [[node], holds] = await Promise.all([
-    nodeForNew(tx.q, { id: body.nodeId, ownerId: owner, name: body.name }),
-    readHolds(tx.q, body.nodeId, { port: namedPort(body), requests }),
+  const [[node], [namesake], holds] = await Promise.all([
+    nodesForNew(tx.q, [body.nodeId]),
+    namesakesOf(tx.q, [{ ownerId, name: body.name }]),
+    readHolds(tx.q, body.nodeId, { port: namedPort(body), requests: requestsOf(template) }),
   ])
+  const { row, order, done } = await planServer(work, body, { ownerId, template, node, namesake, holds }, moved)
+  const [commandId] = await Promise.all([addCommand(tx, deps, order), insertServerRows(tx.q, [row])])
+  return { id: row.id, commandId, done }
+}
+
+/** Checks a creation against what is there, and claims its addresses. What it answers is not written yet. */
+export async function planServer(
+  work: CreationWork,
+  body: Body,
+  { ownerId, template, node, namesake, holds, together }: Surroundings,
+  moved?: { readonly uuid: string | undefined },
+): Promise<NewServerPlan> {
+  const { tx, deps, holder } = work
   if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
   if (node.maintenance === 1) {
     throw new PanelError('NODE_IN_MAINTENANCE', `The node ${node.name} is in maintenance and takes no new servers now`)
@@ -72,16 +110,15 @@ export async function insertServer(
   if (problems.length > 0 && moved === undefined) {
     throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
   }
-  if (node.namesake !== null) throw nameTaken(body.name, node.namesake)
-  const others = givenOf(node.given)
-  refuseBeyond(node, others, { memoryMb: body.allocatedMemoryMb, cpuCores: body.allocatedCpuCores })
+  if (namesake !== undefined) throw nameTaken(body.name, namesake)
+  refuseBeyond(node, node.given, { memoryMb: body.allocatedMemoryMb, cpuCores: body.allocatedCpuCores })
   const runtime = chooseRuntime(body.runtime, template.runtimes, parseJson(RuntimeReport.array(), node.runtimes))
   const id = newId('srv', deps.clock)
   const { clock, portLooks: looks } = deps
-  const claim = { tx, clock, looks, serverId: id, node, template, runtime, field: primaryField(body), holds }
-  const { primary: allocation, further } = await claimPorts(claim, primaryRequest(body, node), requests)
+  const claim = { tx, clock, looks, serverId: id, node, template, runtime, field: primaryField(body), holds, together }
+  const { primary, further } = await claimPorts(claim, primaryRequest(body, node), requestsOf(template))
   const installs = template.installScript !== null && moved === undefined
-  const row = insertServerRow(tx.q, {
+  const row: NewServerRow = {
     id,
     uuid: moved?.uuid ?? uuidOf(id) ?? id,
     name: body.name,
@@ -89,8 +126,8 @@ export async function insertServer(
     templateId: body.templateId,
     nodeId: node.id,
     locationId: node.locationId,
-    ownerId: owner,
-    allocationId: allocation.id,
+    ownerId,
+    allocationId: primary.id,
     runtime,
     memoryMb: body.allocatedMemoryMb,
     cpuCores: body.allocatedCpuCores,
@@ -120,30 +157,25 @@ export async function insertServer(
     observedGeneration: 0,
     createdAt: tx.now,
     updatedAt: tx.now,
-  })
+  }
   const first: StoredOrder = installs
     ? { op: 'install', args: { wipe: false, thenStart: body.start } }
     : { op: body.start ? 'start' : 'apply', args: {} }
-  const [commandId] = await Promise.all([
-    addCommand(tx, deps, { row: { id, nodeId: node.id }, generation: 1, ...first }),
-    row,
-  ])
-  const { ip, port } = allocation
   const details = {
     name: body.name,
     nodeId: node.id,
     templateId: body.templateId,
-    ownerId: owner,
-    ip,
-    port,
+    ownerId,
+    ip: primary.ip,
+    port: primary.port,
     ...furtherDetails(further),
   }
-  const data = { serverName: body.name, ownerId: owner, nodeId: node.id, createdBy: work.userId }
+  const data = { serverName: body.name, ownerId, nodeId: node.id, createdBy: work.userId }
   const done: Done = {
     audit: { resourceId: id, details },
     events: [{ type: 'server_created', serverId: id, data }],
   }
-  return { id, commandId, done }
+  return { row, order: { row: { id, nodeId: node.id }, generation: 1, ...first }, done }
 }
 
 /** The order among the servers of a node is not for who owns one of them. */
@@ -161,7 +193,8 @@ export function primaryRequest(body: Body, node: { readonly defaultIp: string })
   return { ip: ip ?? node.defaultIp, port }
 }
 
-function namedPort(body: Body): number | undefined {
+/** The number of the primary port, where one is asked for. */
+export function namedPort(body: Body): number | undefined {
   return typeof body.allocationId === 'string' ? undefined : (body.primaryPort ?? undefined)
 }
 
@@ -174,7 +207,7 @@ function furtherDetails(further: readonly { readonly name: string; readonly port
 }
 
 /** The owner is the caller; naming another one needs `admin.write`. */
-async function ownerOf({ tx, userId, holder }: WorkOver<OrderDeps>, body: Body): Promise<string> {
+export async function ownerOf({ tx, userId, holder }: WorkOver<OrderDeps>, body: Body): Promise<string> {
   const wanted = body.ownerId ?? userId
   if (wanted === null) throw fieldError('body.ownerId', 'is required')
   if (wanted !== userId && !grants(holder.permissions, 'admin.write')) {
@@ -187,32 +220,56 @@ async function ownerOf({ tx, userId, holder }: WorkOver<OrderDeps>, body: Body):
   return user.id
 }
 
-async function templateOf(tx: Tx, id: string) {
+type Template = ReturnType<typeof definitionOf>
+
+export async function templateOf(tx: Tx, id: string): Promise<Template> {
   const [row] = await keptRows(tx.q, templateById(id))
   if (row === undefined) throw new PanelError('TEMPLATE_NOT_FOUND', 'There is no such template')
   return definitionOf(row)
 }
 
-/** The node of a new server, with what its other servers have been given, and the server of this owner that has the name. */
-const nodeForNew = statement((q, { id, ownerId, name }: { id: string; ownerId: string; name: string }) =>
+/** A node for new servers, with what the servers that it has have been given. */
+export type NodeForNew = Omit<Awaited<ReturnType<typeof nodesById>>[number], 'given'> & { readonly given: Resources }
+
+/** Those of the nodes with these ids that are there. */
+export async function nodesForNew(q: Queries, ids: readonly string[]): Promise<NodeForNew[]> {
+  const found = await nodesById(q, { ids: JSON.stringify(ids) })
+  return found.map((node) => {
+    const [memoryMb, cpuCores] = JSON.parse(node.given) as [number, number] // made by the statement below
+    return { ...node, given: { memoryMb, cpuCores: roundedCores(cpuCores) } }
+  })
+}
+
+const nodesById = statement((q, { ids }: { ids: string }) =>
   q
     .selectFrom('node')
     .selectAll()
-    .select([
+    .select(
       sql<string>`(
         select json_array(total(memory_mb), total(cpu_cores)) from server where server.node_id = node.id
       )`.as('given'),
-      sql<string | null>`(
-        select id from server where owner_id = ${ownerId} and ${isNamed(name)} and deleting_at is null limit 1
-      )`.as('namesake'),
-    ])
-    .where('id', '=', id),
+    )
+    .where('id', 'in', sql<string>`(select value from json_each(${ids}))`),
 )
 
-function givenOf(given: string): { readonly memoryMb: number; readonly cpuCores: number } {
-  const [memoryMb, cpuCores] = JSON.parse(given) as [number, number] // made by the statement above
-  return { memoryMb, cpuCores: roundedCores(cpuCores) }
+/** The servers that have these names of these owners, in the same order. */
+export async function namesakesOf(
+  q: Queries,
+  names: readonly { readonly ownerId: string; readonly name: string }[],
+): Promise<(string | undefined)[]> {
+  const found = await serversNamed(q, { names: JSON.stringify(names.map(({ ownerId, name }) => [ownerId, name])) })
+  return found.map(({ id }) => id ?? undefined)
 }
+
+const serversNamed = statement((q, { names }: { names: string }) => ({
+  compile: () =>
+    sql<{ id: string | null }>`
+      select (
+        select id from server
+        where owner_id = given.value ->> 0 and ${isNamed(sql`(given.value ->> 1)`)} and deleting_at is null limit 1
+      ) as id
+      from json_each(${names}) as given order by given.key`.compile(q),
+}))
 
 const userById = compiled((q, id: string) => q.selectFrom('user').select('id').where('id', '=', id))
 const templateById = compiled((q, id: string) =>

@@ -37,6 +37,6 @@ const serverNamed = statement((q, { ownerId, name }: { ownerId: string; name: st
 )
 
 /** Whether a server has exactly this name, which is looked up by the collation of the index first: that finds few. */
-export function isNamed(name: string): RawBuilder<SqlBool> {
+export function isNamed(name: string | RawBuilder<string>): RawBuilder<SqlBool> {
   return sql<SqlBool>`server.name collate nocase = ${name} and server.name = ${name}`
 }

@@ -181,7 +181,7 @@ export async function nextGeneration(
 }
 
 /** An order for the node of a server. */
-interface CommandOf {
+export interface CommandOf {
   readonly row: Pick<ServerRow, 'id' | 'nodeId'>
   readonly generation: number
 }
@@ -192,9 +192,20 @@ export async function addCommand(
   deps: Pick<OrderDeps, 'clock' | 'wake'>,
   order: CommandOf & StoredOrder,
 ): Promise<string> {
-  const command = newCommand(deps, order)
-  await queueCommands(tx, deps, [command])
-  return command.id
+  const [id] = await addCommands(tx, deps, [order])
+  if (id === undefined) throw new Error('an order was left out')
+  return id
+}
+
+/** The same for several, in this order. */
+export async function addCommands(
+  tx: Tx,
+  deps: Pick<OrderDeps, 'clock' | 'wake'>,
+  orders: readonly (CommandOf & StoredOrder)[],
+): Promise<string[]> {
+  const commands = orders.map((order) => newCommand(deps, order))
+  await queueCommands(tx, deps, commands)
+  return commands.map(({ id }) => id)
 }
 
 function newCommand({ clock }: Pick<OrderDeps, 'clock'>, order: CommandOf & StoredOrder): NewCommand {

@@ -1,11 +1,11 @@
 import { listServerAllocations } from '../../../../shared/api/server-allocations.ts'
 import { createServer } from '../../../../shared/api/servers.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
-import { transact } from '../../../access/operation.ts'
 import { operate } from '../../../http/operate.ts'
 import { type Route, route } from '../../../http/route.ts'
 import { readPortHolds } from '../../fleet/nodes/port-holds.ts'
-import * as servers from './operations.ts'
+import { creationDesk } from './create-together.ts'
+import type * as servers from './operations.ts'
 import * as operations from './port-operations.ts'
 import { likelyAddresses } from './ports.ts'
 import { findServerRow } from './rows.ts'
@@ -13,10 +13,11 @@ import { definitionOf } from './view.ts'
 
 /** The ports of servers, and the creation of a server, which may have one chosen for it. */
 export function portRoutes(deps: servers.ServerDeps): Route[] {
+  const create = creationDesk(deps)
   return [
     route(createServer, async (input, { principal }) => {
       await lookAtPorts(deps, input)
-      return transact(servers.createServer, { deps, principal, input })
+      return create({ principal, input })
     }),
     route(listServerAllocations, async ({ params: { serverId } }, context) => {
       const row = await findServerRow(deps.db.read, serverId)

@@ -6,6 +6,7 @@ import type { Queries, Tx } from '../../../db/db.ts'
 import {
   addressText,
   type ClaimedAllocation,
+  type ClaimsTogether,
   claimAllocation,
   type PortUse,
 } from '../../fleet/nodes/allocation-claims.ts'
@@ -42,6 +43,8 @@ export interface PortClaim {
   readonly field: string
   /** What servers of the node hold, by {@link readHolds} in the same transaction; without it it is read. */
   readonly holds?: PortHolds
+  /** Where the claims are written together with those of others; without it each is written at once. */
+  readonly together?: ClaimsTogether | undefined
 }
 
 /** The primary port: an allocation, or an address with a port or without. */
@@ -71,12 +74,25 @@ export function readHolds(
   nodeId: string,
   { port, requests }: { readonly port: number | undefined; readonly requests: readonly PortRequest[] },
 ): Promise<PortHolds> {
-  const named = port === undefined ? undefined : namedPorts(port, requests)
-  return named === undefined ? readPortHolds(q, nodeId) : readHoldsOf(q, nodeId, named)
+  return readHoldsFor(q, nodeId, [namedPorts(port, requests)])
+}
+
+/** The same for several claims, by the {@link namedPorts} of each. */
+export function readHoldsFor(
+  q: Queries,
+  nodeId: string,
+  claims: readonly (readonly number[] | undefined)[],
+): Promise<PortHolds> {
+  const named = claims.flatMap((ports) => ports ?? [])
+  return claims.includes(undefined) ? readPortHolds(q, nodeId) : readHoldsOf(q, nodeId, named)
 }
 
 /** The ports that can be claimed, where all are named; `undefined` where one is chosen of those that are free. */
-function namedPorts(primary: number, requests: readonly PortRequest[]): number[] | undefined {
+export function namedPorts(
+  primary: number | undefined,
+  requests: readonly PortRequest[],
+): readonly number[] | undefined {
+  if (primary === undefined) return undefined
   const ports = [primary]
   for (const { at } of requests) {
     if (at.kind === 'any') return undefined
@@ -209,13 +225,13 @@ class Claims {
   }
 
   async #primary(request: PrimaryRequest, requests: readonly PortRequest[]): Promise<ClaimedAllocation> {
-    const { tx, node, serverId, clock } = this.#claim
+    const { tx, node, serverId, clock, together } = this.#claim
     const required = requests.filter((one) => one.required)
     const wanted =
       'allocationId' in request
         ? request
         : { ...request, port: request.port ?? ((ip: string) => this.#chosen(ip, required)) }
-    const allocation = await claimPlace(tx, { nodeId: node.id, serverId, clock, wanted })
+    const allocation = await claimPlace(tx, { nodeId: node.id, serverId, clock, wanted, together })
     this.#refuseBlocked(allocation)
     this.#hold(allocation)
     return allocation
@@ -226,7 +242,7 @@ class Claims {
     request: PortRequest,
     primary: { readonly ip: string; readonly port: number },
   ): Promise<(ClaimedAllocation & PortUse) | undefined> {
-    const { tx, node, serverId, clock } = this.#claim
+    const { tx, node, serverId, clock, together } = this.#claim
     const { name, role, protocol } = request
     const wanted = this.#place(request, primary)
     if (wanted === undefined) return undefined
@@ -234,7 +250,7 @@ class Claims {
     this.#refuseForbidden(wanted)
     this.#refuseBlocked(wanted, name)
     const use = { name, role, protocol }
-    const claimed = await claimAllocation(tx, { nodeId: node.id, serverId, clock, wanted, use })
+    const claimed = await claimAllocation(tx, { nodeId: node.id, serverId, clock, wanted, use, together })
     this.#hold(claimed)
     return { ...claimed, ...use }
   }

@@ -99,12 +99,20 @@ const NEW_COLUMNS = [
   'id', 'uuid', 'name', 'description', 'templateId', 'nodeId', 'locationId', 'ownerId', 'allocationId', 'runtime', 'memoryMb', 'cpuCores', 'diskMb', 'swapMb', 'databaseAllocation', 'cpuSet', 'ioWeight', 'image', 'environment', 'startupCommand', 'startupName', 'mounts', 'restartPolicy', 'maxCrashCount', 'bootPolicy', 'startOrder', 'stopTimeoutSeconds', 'timeZone', 'desired', 'generation', 'power', 'installed', 'failed', 'crashed', 'crashCount', 'observedGeneration', 'createdAt', 'updatedAt',
 ] as const // biome-ignore format: columns
 
-type NewServerRow = Pick<Selectable<Schema['server']>, (typeof NEW_COLUMNS)[number]>
+export type NewServerRow = Pick<Selectable<Schema['server']>, (typeof NEW_COLUMNS)[number]>
 
-/** Writes a new server. */
-export const insertServerRow = statement((q, row: NewServerRow) => {
-  const values = Object.fromEntries(NEW_COLUMNS.map((name) => [name, row[name]]))
-  return q.insertInto('server').values(values as NewServerRow) // it has all of its columns
+/** Writes new servers. */
+export async function insertServerRows(q: Queries, rows: readonly NewServerRow[]): Promise<void> {
+  await insertServers(q, { rows: JSON.stringify(rows.map((row) => NEW_COLUMNS.map((name) => row[name]))) })
+}
+
+const insertServers = statement((q, { rows }: { rows: string }) => {
+  const columns = sql.join(NEW_COLUMNS.map((name) => sql.ref(name)))
+  const values = sql.join(NEW_COLUMNS.map((_, at) => sql`value ->> ${sql.lit(at)}`))
+  return {
+    compile: () =>
+      sql`insert into "server" (${columns}) select ${values} from json_each(${rows}) order by key`.compile(q),
+  }
 })
 
 /** A column for what is known when the row is read: to add it to so wide a row costs several times what the row does. */
