@@ -73,7 +73,7 @@ export async function startDaemon(
       log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
     const db = await openDb(file, clock)
     cleanup.add(() => db.close())
-    const app = await createApp({ config, db, clock, log, version: readVersion(), holder: HOLDER, schema })
+    const app = await createApp({ config, db, clock, log, version: readVersion(), holder: HOLDER, schema, cleanup })
     cleanup.add(() => app.close())
     await app.http.listen({ host: config.host, port: config.port })
     const { port } = app.http.server.address() as AddressInfo // a TCP listener has one
