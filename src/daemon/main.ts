@@ -67,8 +67,11 @@ export async function startDaemon(
     })
     const migration = await beginMigration(file)
     // Most of the program is loaded while another thread makes the tables of a new database.
-    const [schema, { createApp }] = await Promise.all([migration.done, import('./app.ts')])
-    options.onLoaded?.()
+    const loaded = import('./app.ts').then((app) => {
+      options.onLoaded?.()
+      return app
+    })
+    const [schema, { createApp }] = await Promise.all([migration.done, loaded])
     if (schema.from !== schema.to)
       log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
     const db = await openDb(file, clock)
