@@ -36,7 +36,12 @@ export async function compileParts(folder, { loader, entry, names }) {
     const [code] = await once(load([], ['ignore', 2, 2]), 'exit')
     if (code !== 0) throw new Error('a part of the program cannot be loaded')
     const atEnd = `process.once('exit', () => {\n${OWN_FLAGS}\nparts.cache()\n})`
-    const trial = program(home, cleaner, 'trial', [parts, atEnd, END_WITH_BUILD, `parts.load(${JSON.stringify(entry)})`])
+    const trial = program(home, cleaner, 'trial', [
+      parts,
+      atEnd,
+      END_WITH_BUILD,
+      `parts.load(${JSON.stringify(entry)})`,
+    ])
     // Where no daemon can run, the parts have been loaded all the same.
     await tryDaemon(trial, home).catch((error) => process.stderr.write(`starts will be slower: ${error.message}\n`))
   } finally {

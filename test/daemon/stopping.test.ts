@@ -26,7 +26,9 @@ it('a connection on which nothing was ever asked does not hold up the stop', asy
 it('a start that fails leaves nothing behind that goes on', async () => {
   const home = await mkdtemp(join(tmpdir(), 'panel-stopping-'))
   try {
-    const { startDaemon } = (await import(join(DIST, 'src/daemon/main.js'))) as typeof import('../../src/daemon/main.ts')
+    const { startDaemon } = (await import(
+      join(DIST, 'src/daemon/main.js')
+    )) as typeof import('../../src/daemon/main.ts')
     const clock = leapingClock()
     const log = createLog({ level: 'fatal' })
     const flags = { dataDir: join(home, 'data'), listen: '127.0.0.1:0' }
