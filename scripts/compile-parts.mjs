@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -28,26 +28,43 @@ const COMMANDS = [
 /** `loader`: the text of `bin/parts.ts`; `entry`: the part that runs the program; `names`: all that only declare. */
 export async function compileParts(folder, { loader, entry, names }) {
   const home = mkdtempSync(join(tmpdir(), 'panel-build-'))
+  const cleaner = cleanerOf(home)
   try {
     const parts = `${loader}\nconst parts = exports.openParts(${JSON.stringify(folder)}, { isBuild: true })`
     const loads = names.map((name) => `parts.load(${JSON.stringify(name)})`)
-    const load = program(home, 'load', [parts, ...loads, 'parts.cache()'])
-    const [code] = await once(load([], { stdio: ['ignore', 2, 2] }), 'exit')
+    const load = program(home, cleaner, 'load', [parts, ...loads, 'parts.cache()'])
+    const [code] = await once(load([], ['ignore', 2, 2]), 'exit')
     if (code !== 0) throw new Error('a part of the program cannot be loaded')
     const atEnd = `process.once('exit', () => {\n${OWN_FLAGS}\nparts.cache()\n})`
-    const trial = program(home, 'trial', [parts, atEnd, END_WITH_BUILD, `parts.load(${JSON.stringify(entry)})`])
+    const trial = program(home, cleaner, 'trial', [
+      parts,
+      atEnd,
+      END_WITH_BUILD,
+      `parts.load(${JSON.stringify(entry)})`,
+    ])
     // Where no daemon can run, the parts have been loaded all the same.
     await tryDaemon(trial, home).catch((error) => process.stderr.write(`starts will be slower: ${error.message}\n`))
   } finally {
-    rmSync(home, { recursive: true, force: true })
+    const ended = once(cleaner, 'exit')
+    cleaner.stdin.end()
+    await ended
   }
 }
 
+/**
+ * Removes the folder when its input ends: when this process and all that it has started, which hold the other end too, are done with it or
+ * were killed. It is in no group that a terminal ends.
+ */
+function cleanerOf(home) {
+  return spawn('sh', ['-c', 'cat && rm -rf "$0"', home], { stdio: ['pipe', 'ignore', 2], detached: true })
+}
+
 /** Writes a program down; what it answers starts it. */
-function program(home, name, lines) {
+function program(home, cleaner, name, lines) {
   const file = join(home, `${name}.cjs`)
   writeFileSync(file, lines.join('\n'))
-  return (args, options) => spawn(process.execPath, [file, ...args], { ...options, env: environment(home) })
+  return (args, stdio) =>
+    spawn(process.execPath, [file, ...args], { stdio: [...stdio, cleaner.stdin], env: environment(home) })
 }
 
 /** V8 takes what it has made only under the flags that it was made under: as they were before `keepHeapSmall`. */
@@ -71,13 +88,13 @@ function environment(home) {
 /** Starts a daemon, asks it a few things and ends it. */
 async function tryDaemon(run, home) {
   const args = ['daemon', 'run', '--listen', '127.0.0.1:0', '--data-dir', join(home, 'data')]
-  const daemon = run(args, { stdio: ['pipe', 'pipe', 'ignore'] })
+  const daemon = run(args, ['pipe', 'pipe', 'ignore'])
   const timeout = setTimeout(() => daemon.kill('SIGKILL'), MOST_MS)
   const ended = once(daemon, 'exit')
   try {
     const url = await readyUrl(daemon)
     for (const { args, input = '' } of COMMANDS) {
-      const command = run(args[0] === 'setup' ? [...args, '--url', url] : args, { stdio: ['pipe', 'ignore', 'pipe'] })
+      const command = run(args[0] === 'setup' ? [...args, '--url', url] : args, ['pipe', 'ignore', 'pipe'])
       let stderr = ''
       command.stderr.on('data', (text) => (stderr += text))
       command.stdin.end(input)

@@ -128,10 +128,10 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   if (options.agent === true) await addStarters(daemon.app)
   const local = await ensureLocal(daemon.app, dataDir, { demo: false })
   const place = { dataDir, host: '127.0.0.1', sftp: sftpOf(options.sftp) }
-  const online = onlineIn(daemon.app, local.nodeId)
+  const online = options.agent === true ? onlineIn(daemon.app, local.nodeId) : undefined
   const agent =
     options.agent === true ? await startEmbeddedAgent(daemon, { ...local, ...place, clock, log }) : undefined
-  if (agent !== undefined) await online
+  await online
   const row = await daemon.app.core.db.read
     .selectFrom('node')
     .select('locationId')

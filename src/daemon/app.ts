@@ -4,7 +4,7 @@ import { endpoints, streams } from '../shared/endpoints.ts'
 import { type Clock, now } from '../shared/kernel/time.ts'
 import { toOpenApi } from '../shared/openapi.ts'
 import type { Config } from './config/config.ts'
-import { Cleanup } from './core/cleanup.ts'
+import type { Cleanup } from './core/cleanup.ts'
 import type { Log } from './core/log.ts'
 import { wireCore } from './core-wiring.ts'
 import type { Db, Tx } from './db/db.ts'
@@ -111,16 +111,18 @@ interface AppOptions {
   readonly holder: readonly [string, ...string[]]
   /** What this start has done to the database's schema. */
   readonly schema: SchemaChange
+  /** Ends what was begun, also when the rest of the start fails; the database is closed behind it. */
+  readonly cleanup: Cleanup
 }
 
 /** The wired daemon, before and after it listens. */
 export type App = Awaited<ReturnType<typeof createApp>>
 
 /** Builds every slice and hands its routes to the HTTP server: the only place that knows all of them. */
-export async function createApp({ config, db, clock, log, version, holder, schema }: AppOptions) {
+export async function createApp({ config, db, clock, log, version, holder, schema, cleanup }: AppOptions) {
   const life = { startedAt: now(clock), startedMs: clock.monotonicMs() }
-  const cleanup = new Cleanup()
   const stopping = new AbortController()
+  cleanup.add(() => stopping.abort())
   /** What goes on until the daemon stops; the database is closed after it. */
   const loops: Promise<void>[] = []
   const { core, metrics, idempotency, passwords, deliveries, reads } = await wireCore({
@@ -278,10 +280,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     isStopping: () => stopping.signal.aborted,
   })
   http.app.server.on('upgrade', (request, socket, head) => gateway.upgrade(request, socket, head))
-  await nodesAway.catch((error: unknown) => {
-    stopping.abort() // nobody closes what was never made
-    throw error
-  })
+  await nodesAway
 
   return {
     http: http.app satisfies FastifyInstance,
@@ -326,6 +325,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       jobs.start()
       await plugins.begin()
     },
+    /** Ends what goes on; what it stands on is ended by the cleanup. */
     close: async (): Promise<void> => {
       stopping.abort()
       const drained = new AbortController()
@@ -335,7 +335,6 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       drained.abort()
       console.close()
       await Promise.all(loops)
-      await cleanup.run()
     },
   }
 }

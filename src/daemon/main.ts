@@ -67,13 +67,16 @@ export async function startDaemon(
     })
     const migration = await beginMigration(file)
     // Most of the program is loaded while another thread makes the tables of a new database.
-    const [schema, { createApp }] = await Promise.all([migration.done, import('./app.ts')])
-    options.onLoaded?.()
+    const loaded = import('./app.ts').then((app) => {
+      options.onLoaded?.()
+      return app
+    })
+    const [schema, { createApp }] = await Promise.all([migration.done, loaded])
     if (schema.from !== schema.to)
       log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
     const db = await openDb(file, clock)
     cleanup.add(() => db.close())
-    const app = await createApp({ config, db, clock, log, version: readVersion(), holder: HOLDER, schema })
+    const app = await createApp({ config, db, clock, log, version: readVersion(), holder: HOLDER, schema, cleanup })
     cleanup.add(() => app.close())
     await app.http.listen({ host: config.host, port: config.port })
     const { port } = app.http.server.address() as AddressInfo // a TCP listener has one

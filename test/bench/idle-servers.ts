@@ -8,7 +8,10 @@ const SERVERS = 200
 const SETTLE_MS = 5000
 /** A program tidies its memory in the ten seconds after its start: that belongs to the start. */
 const IDLE_MS = 25_000
-const WINDOW_MS = 20_000
+/** The whole of a minute: an agent looks at some things once in one, and a part of it has that look in it or has not. */
+const WINDOW_MS = 60_000
+/** Without servers there is nothing to look at. */
+const ALONE_MS = 10_000
 const MB_OF_MIB = 1.048576
 
 /** 200 servers that run and say nothing: what daemon and agent use for them, and what each costs. */
@@ -20,8 +23,8 @@ export const idleServers: Measurement = async (progress) => {
     const agentAlone = await proportionalMiB(panel.agentPid)
     await pause(IDLE_MS)
     const alone = await Promise.all([
-      wakeupsPerSecond([panel.daemonPid], WINDOW_MS / 2),
-      wakeupsPerSecond([panel.agentPid], WINDOW_MS / 2),
+      wakeupsPerSecond([panel.daemonPid], ALONE_MS),
+      wakeupsPerSecond([panel.agentPid], ALONE_MS),
     ])
     progress(`without servers: daemon ${alone[0].toFixed(1)}, agent ${alone[1].toFixed(1)} wakeups a second`)
     const templateId = await panel.makeTemplate({

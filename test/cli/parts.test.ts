@@ -1,9 +1,11 @@
+import { spawn } from 'node:child_process'
 import { cpSync, readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Script } from 'node:vm'
 import { afterAll, describe, expect, it } from 'vitest'
+import { betweenLooks } from '../looks.ts'
 import { DIST, runPanel } from '../run-panel.ts'
 
 const PARTS = join(DIST, 'bin', 'parts')
@@ -47,5 +49,44 @@ describe('what V8 has made of the parts of the program', () => {
     const ran = await runPanel(['servers', 'list'], { program: join(copy, 'bin', 'panel.js'), env: { HOME: copy } })
     expect(ran).toMatchObject({ code: 4, stdout: '' })
     expect(ran.stderr).toContain('no panel is chosen')
+  })
+})
+
+describe('a build', () => {
+  /** The command lines of processes that name this folder. */
+  const naming = (folder: string): string[] =>
+    readdirSync('/proc').flatMap((name) => {
+      try {
+        const line = /^\d+$/.test(name) ? readFileSync(join('/proc', name, 'cmdline'), 'latin1') : ''
+        return line.includes(folder) ? [line] : []
+      } catch {
+        return [] // it has ended meanwhile
+      }
+    })
+  const until = async (what: string, holds: () => boolean): Promise<void> => {
+    for (const start = performance.now(); !holds(); await betweenLooks(start)) {
+      if (performance.now() > start + 20_000) throw new Error(`it never came that ${what}`)
+    }
+  }
+
+  it('that is killed leaves neither its trial daemon nor its folder behind', async () => {
+    const copy = await copyWith(() => undefined)
+    const folder = await mkdtemp(join(tmpdir(), 'panel-parts-'))
+    copies.push(folder)
+    // The program's file has both in it: what loads the parts, and the name of the one that runs.
+    const program = readFileSync(join(DIST, 'bin', 'panel.js'), 'utf8')
+    const [, loader, entry] =
+      /const exports = \{\}\n(.*)\nexports[.]openParts\(.*load\("(panel-.+[.]js)"\)/s.exec(program) ?? []
+    const work = [join(copy, 'bin', 'parts'), { loader, entry, names: [] }].map((part) => JSON.stringify(part))
+    const script = join(import.meta.dirname, '../../scripts/compile-parts.mjs')
+    const code = `import { compileParts } from ${JSON.stringify(script)}\nawait compileParts(${work.join(', ')})`
+    const build = spawn(process.execPath, ['--input-type=module', '-e', code], {
+      env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder },
+      stdio: 'ignore',
+    })
+    await until('a daemon is tried', () => naming(folder).some((line) => line.includes('trial.cjs\0daemon')))
+    build.kill('SIGKILL')
+    await until('all has ended', () => naming(folder).length === 0)
+    await until('the folder is gone', () => readdirSync(folder).length === 0)
   })
 })

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { startServer } from '../../src/shared/api/power.ts'
+import { pauseBefore } from '../faulty-driver.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { type AgentPeer, report } from './agent-peer.ts'
 import type { ConsoleReader } from './console-reader.ts'
@@ -88,6 +89,35 @@ test('sends a command until it is accepted, with one id over connections, and st
   await third.enter({ servers: [report(game.id)] })
   await stage.online(nodeId, true)
   expect(mine(third)).toEqual([])
+})
+
+test('an order that comes while others are being made ready is sent behind them, not when the queue is looked at again', async () => {
+  const node = await stage.node()
+  const peer = await stage.connect(node)
+  const [first, second] = [await stage.server(node), await stage.server(node)]
+  await peer.enter({ servers: [first, second].map(({ id }) => report(id, { power: 'offline' })) })
+  const made = await peer.until('the commands', () => peer.of('command').length === 2 && peer.of('command'))
+  const last = Math.max(...made.map((command) => peer.finish(command)))
+  await peer.until('the acknowledgement', () => peer.of('event.ack').some(({ seq }) => seq >= last))
+  const start = async ({ id: serverId }: typeof first) =>
+    (await panel.client.call(startServer, { params: { serverId }, body: {} })).commandId
+  let given: Promise<string> | undefined
+  // Up to where the queue has been read behind the commit of the first one, and the specifications of what was in it are not.
+  const passed = [/^COMMIT$/, /^select .* from "command" .*"state" = /s, /^select .* from "server" .*json_each/s]
+  const pause = pauseBefore(async ({ sql }) => {
+    if (passed[0]?.test(sql) === true) passed.shift()
+    if (passed.length > 0 || given !== undefined) return
+    given = start(second)
+    await given
+  })
+  try {
+    const one = await start(first)
+    await peer.until('the first order', () => peer.of('command').some(({ id }) => id === one))
+    const other = await given
+    await peer.until('the second order', () => peer.of('command').some(({ id }) => id === other), 3000)
+  } finally {
+    pause.remove()
+  }
 })
 
 test('what a lost journal had accepted is told as interrupted', async () => {

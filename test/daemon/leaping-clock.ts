@@ -3,8 +3,8 @@ import { type Clock, systemClock } from '../../src/shared/kernel/time.ts'
 /** The machine's clock, which a test can put forward: sleepers wake when it has passed their time, others sleep on. */
 export interface LeapingClock extends Clock {
   leap(ms: number): void
-  /** How many are in a sleep of this length now. */
-  sleepers(ms: number): number
+  /** How many are in a sleep now: of this length, or of any. */
+  sleepers(ms?: number): number
 }
 
 export function leapingClock(): LeapingClock {
@@ -28,6 +28,6 @@ export function leapingClock(): LeapingClock {
       ahead += ms
       for (const { leapt } of [...sleeping].sort((a, b) => a.dueMs - b.dueMs)) leapt.abort()
     },
-    sleepers: (ms) => [...sleeping].filter((sleeper) => sleeper.ms === ms).length,
+    sleepers: (ms) => [...sleeping].filter((sleeper) => ms === undefined || sleeper.ms === ms).length,
   }
 }

@@ -17,7 +17,7 @@ export type Queries = Kysely<Schema>
 export interface Tx {
   readonly q: Queries
   readonly now: IsoTime
-  /** Runs after the commit is on disk, in the order of commits; it must not fail and not wait. */
+  /** Runs after the commit is on disk, in the order of commits; it must not wait. A failure is reported as a bug, and changes nothing else. */
   onCommit(hook: () => void): void
   /** Leaves a row to be written at the end of the commit, with those of all other transactions in it. */
   collect<R>(batch: Batch<R>, row: R): void

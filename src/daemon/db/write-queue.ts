@@ -245,9 +245,9 @@ export class WriteQueue {
       return
     }
     this.#changes.committed()
-    for (const hook of last) hook()
+    for (const hook of last) follow(hook)
     for (const job of done) {
-      for (const hook of job.hooks) hook()
+      for (const hook of job.hooks) follow(hook)
       job.settle()
     }
   }
@@ -316,5 +316,14 @@ export class WriteQueue {
       await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly there is nothing left to roll back
       return false
     }
+  }
+}
+
+/** Runs what follows a commit. What is stored is stored, and others wait behind it: a failure is a bug that nobody catches (core/watch-bugs.ts). */
+function follow(hook: () => void): void {
+  try {
+    hook()
+  } catch (error) {
+    void Promise.reject(error)
   }
 }

@@ -49,6 +49,33 @@ describe('writes', () => {
     expect(await keys()).toEqual(numbers.map((i) => `key ${String(i).padStart(3, '0')}`))
   })
 
+  it('are stored and answered when a hook of them fails, which is reported as a bug, and hold up no others', async () => {
+    const bugs: unknown[] = []
+    const listeners = process.listeners('unhandledRejection')
+    process.removeAllListeners('unhandledRejection').on('unhandledRejection', (error) => bugs.push(error))
+    try {
+      const done: string[] = []
+      const work = (key: string, fails: boolean) => async (tx: Tx) => {
+        await put(tx, key)
+        if (fails)
+          tx.onCommit(() => {
+            throw new Error(`a hook of ${key}`)
+          })
+        tx.onCommit(() => done.push(key))
+        return key
+      }
+      const together = [db.write(work('a', true)), db.write(work('b', false)), db.write(work('c', true))]
+      expect(await Promise.all(together)).toEqual(['a', 'b', 'c'])
+      expect(await db.write(work('d', false))).toBe('d')
+      expect(done).toEqual(['a', 'b', 'c', 'd'])
+      expect(await keys()).toEqual(['a', 'b', 'c', 'd'])
+      expect(bugs).toEqual([new Error('a hook of a'), new Error('a hook of c')])
+    } finally {
+      process.removeAllListeners('unhandledRejection')
+      for (const listener of listeners) process.on('unhandledRejection', listener)
+    }
+  })
+
   it('that fail undo themselves alone, and run no hook', async () => {
     const hooks: number[] = []
     const settled = await Promise.allSettled(

@@ -8,6 +8,7 @@ import * as api from '../../../src/shared/api/jobs.ts'
 import { createRole, updateRole } from '../../../src/shared/api/roles.ts'
 import { createUser } from '../../../src/shared/api/users.ts'
 import type { JobId, JobStepId } from '../../../src/shared/kernel/ids.ts'
+import { pauseBefore } from '../../faulty-driver.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { linesOf, QUICK, registerTally, TALLY, type TallyHooks, type TallyInput } from './tally-job.ts'
 
@@ -493,5 +494,30 @@ describe('what a job has started', () => {
     expect(await show(open)).toMatchObject({ status: 'cancelled' })
     const children = await panel.client.call(api.listJobs, { query: { parentId: open } })
     expect(children.map(({ id }) => id)).toEqual([started])
+  })
+})
+
+describe('the engine', () => {
+  it('begins with what becomes due while it looks, not when it looks again', { timeout: 15_000 }, async () => {
+    const file = newFile()
+    const { jobs } = panel.app
+    const hand = gate()
+    const held = jobs.hold({ pool: TALLY.pool.name, lane: file }, hand.pass)
+    const id = await start({ file, steps: 1 })
+    let isFree = false
+    // The last statement of a look: by then it has passed over the lane that is held.
+    const pause = pauseBefore(async ({ sql }) => {
+      if (isFree || !/^select "due_at" from "job" where "due_at" >/.test(sql)) return
+      isFree = true
+      hand.open()
+      await held
+    })
+    try {
+      jobs.queue.wake()
+      expect(await ended(id)).toMatchObject({ status: 'succeeded' })
+      expect(isFree).toBe(true)
+    } finally {
+      pause.remove()
+    }
   })
 })
