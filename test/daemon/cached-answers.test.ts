@@ -54,21 +54,6 @@ afterAll(async () => {
   await panel.close()
 })
 
-test('an answer is never older than the last write, whoever wrote, and whatever ended meanwhile', async () => {
-  const writes = Object.keys(WRITES) as (keyof typeof WRITES)[]
-  const one = fc.record({ what: fc.constantFrom(...writes), nth: fc.nat(2), text: fc.stringMatching(/^[a-z]{3,12}$/) })
-  await fc.assert(
-    fc.asyncProperty(fc.array(one, { minLength: 4, maxLength: 12 }), async (steps) => {
-      await compareAll('at the beginning', 3)
-      for (const step of steps) {
-        await WRITES[step.what](step)
-        await compareAll(step.what)
-      }
-    }),
-    { numRuns: 5, endOnFailure: true },
-  )
-}, 110_000)
-
 test('pages of the audit log are what its export says, after every way in which rows come, change and go', async () => {
   for (let i = 0; i < 2; i++) await WRITES['much happens']({ nth: i, text: 'busy' }) // two pages of the longest
   for (const what of AUDIT_WRITES) {
@@ -97,6 +82,21 @@ test('answers 304 to who has the answer, and the answer again when it has change
   // Whoever may not see it learns nothing by an etag.
   expect((await get(panel.url, path, 'pst_nobody', { 'if-none-match': changed.etag ?? '' })).status).toBe(401)
 })
+
+test('an answer is never older than the last write, whoever wrote, and whatever ended meanwhile', async () => {
+  const writes = Object.keys(WRITES) as (keyof typeof WRITES)[]
+  const one = fc.record({ what: fc.constantFrom(...writes), nth: fc.nat(2), text: fc.stringMatching(/^[a-z]{3,12}$/) })
+  await fc.assert(
+    fc.asyncProperty(fc.array(one, { minLength: 4, maxLength: 12 }), async (steps) => {
+      await compareAll('at the beginning', 3)
+      for (const step of steps) {
+        await WRITES[step.what](step)
+        await compareAll(step.what)
+      }
+    }),
+    { numRuns: 5, endOnFailure: true },
+  )
+}, 110_000)
 
 interface Step {
   readonly nth: number
@@ -256,7 +256,11 @@ const WRITES = {
     sql('update audit_log set action = ? where seq = (select max(seq) - ? from audit_log)', [text, nth]),
   'a row of the audit log is taken out by another program': ({ nth }: Step) =>
     sql('delete from audit_log where seq = (select max(seq) - ? from audit_log)', [nth + 1]),
-  'the clock is set back': async ({ nth }: Step) => panel.advance(-nth * MINUTE),
+  'the clock is set back for a while': async (step: Step) => {
+    panel.advance(-(step.nth + 1) * MINUTE)
+    await WRITES['much happens'](step)
+    panel.advance((step.nth + 1) * MINUTE)
+  },
   'much happens': ({ text }: Step) =>
     panel.db.write(async ({ q, now: createdAt }) => {
       const row = { action: text, resource: 'server', resourceId: null, details: null, createdAt }
@@ -276,7 +280,7 @@ const AUDIT_WRITES = [
   'rows of the audit log are added by another program',
   'a row of the audit log is altered by another program',
   'a row of the audit log is taken out by another program',
-  'the clock is set back',
+  'the clock is set back for a while',
   'much happens',
   'time passes',
   'the oldest rows of the audit log go',
