@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { trimAudit } from '../../src/daemon/access/audit-chain.ts'
 import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 import { settleAtRest, touchObserved } from '../../src/daemon/features/servers/servers/observed-rows.ts'
 import { writeIntents } from '../../src/daemon/features/servers/servers/order-rows.ts'
@@ -11,7 +12,7 @@ import { createRole, updateRole } from '../../src/shared/api/roles.ts'
 import { patchServer } from '../../src/shared/api/servers.ts'
 import { suspendServer, unsuspendServer } from '../../src/shared/api/suspension.ts'
 import { updateTemplate } from '../../src/shared/api/templates.ts'
-import { createUser } from '../../src/shared/api/users.ts'
+import { createUser, updateUser } from '../../src/shared/api/users.ts'
 import { createClient } from '../../src/shared/client.ts'
 import { newId } from '../../src/shared/kernel/ids.ts'
 import { isoTime, now } from '../../src/shared/kernel/time.ts'
@@ -19,6 +20,7 @@ import { addServer, type PlacePanel, place, startPlacePanel } from './place-pane
 
 const PASSWORD = 'correct-Horse-8-battery'
 const MINUTE = 60_000
+const AUDIT_PATH = '/api/admin/audit-logs'
 
 let panel: PlacePanel
 let world: World
@@ -52,20 +54,18 @@ afterAll(async () => {
   await panel.close()
 })
 
-test('an answer is never older than the last write, whoever wrote, and whatever ended meanwhile', async () => {
-  const writes = Object.keys(WRITES) as (keyof typeof WRITES)[]
-  const one = fc.record({ what: fc.constantFrom(...writes), nth: fc.nat(2), text: fc.stringMatching(/^[a-z]{3,12}$/) })
-  await fc.assert(
-    fc.asyncProperty(fc.array(one, { minLength: 4, maxLength: 12 }), async (steps) => {
-      await compareAll('at the beginning', 3)
-      for (const step of steps) {
-        await WRITES[step.what](step)
-        await compareAll(step.what)
-      }
-    }),
-    { numRuns: 5, endOnFailure: true },
-  )
-}, 110_000)
+test('pages of the audit log are what its export says, after every way in which rows come, change and go', async () => {
+  for (let i = 0; i < 2; i++) await WRITES['much happens']({ nth: i, text: 'busy' }) // two pages of the longest
+  for (const what of AUDIT_WRITES) {
+    for (const nth of [0, 1, 2]) {
+      panel.advance(MINUTE) // so many requests are too many for one
+      await WRITES[what]({ nth, text: `step${nth}` })
+      await compareAudit(`${what} (${nth})`)
+      await WRITES['a location is renamed']({ nth, text: 'after it' }) // from what is known now only its row is read
+      await compareAudit(`${what} (${nth}), and one more row`)
+    }
+  }
+}, 60_000)
 
 test('answers 304 to who has the answer, and the answer again when it has changed', async () => {
   const token = world.tokens.get('root') ?? ''
@@ -82,6 +82,21 @@ test('answers 304 to who has the answer, and the answer again when it has change
   // Whoever may not see it learns nothing by an etag.
   expect((await get(panel.url, path, 'pst_nobody', { 'if-none-match': changed.etag ?? '' })).status).toBe(401)
 })
+
+test('an answer is never older than the last write, whoever wrote, and whatever ended meanwhile', async () => {
+  const writes = Object.keys(WRITES) as (keyof typeof WRITES)[]
+  const one = fc.record({ what: fc.constantFrom(...writes), nth: fc.nat(2), text: fc.stringMatching(/^[a-z]{3,12}$/) })
+  await fc.assert(
+    fc.asyncProperty(fc.array(one, { minLength: 4, maxLength: 12 }), async (steps) => {
+      await compareAll('at the beginning', 3)
+      for (const step of steps) {
+        await WRITES[step.what](step)
+        await compareAll(step.what)
+      }
+    }),
+    { numRuns: 5, endOnFailure: true },
+  )
+}, 110_000)
 
 interface Step {
   readonly nth: number
@@ -222,11 +237,80 @@ const WRITES = {
     panel.advance(61 * MINUTE)
   },
   'a setting is changed': ({ text }: Step) => panel.db.write((tx) => panel.settings.set(tx, 'panel.name', text)),
+  'a user is renamed': async ({ nth, text }: Step) => {
+    const userId = (nth === 0 ? await rootId() : world.ottoId) as never
+    const body = { email: `${text}${Date.now()}@example.org` }
+    await panel.admin.call(updateUser, { params: { userId }, body })
+  },
+  'a user is renamed by another program': ({ text }: Step) =>
+    sql('update user set email = ? where id = ?', [`${text}${Date.now()}@example.com`, world.ottoId]),
+  'the oldest rows of the audit log go': async () =>
+    void (await trimAudit(panel.db, isoTime(panel.clock.nowMs() - MINUTE))),
+  'rows of the audit log are added by another program': ({ nth, text }: Step) =>
+    sql(
+      `insert into audit_log (id, action, resource, details, created_at)
+       select 'aud_' || hex(randomblob(8)), ?, 'server', ?, ? from json_each('[1,2,3]')`,
+      [text, nth === 0 ? '{"a": [1, "\\n"]}' : 'no JSON', isoTime(panel.clock.nowMs() - nth * MINUTE)],
+    ),
+  'a row of the audit log is altered by another program': ({ nth, text }: Step) =>
+    sql('update audit_log set action = ? where seq = (select max(seq) - ? from audit_log)', [text, nth]),
+  'a row of the audit log is taken out by another program': ({ nth }: Step) =>
+    sql('delete from audit_log where seq = (select max(seq) - ? from audit_log)', [nth + 1]),
+  'the clock is set back for a while': async (step: Step) => {
+    panel.advance(-(step.nth + 1) * MINUTE)
+    await WRITES['much happens'](step)
+    panel.advance((step.nth + 1) * MINUTE)
+  },
+  'much happens': ({ text }: Step) =>
+    panel.db.write(async ({ q, now: createdAt }) => {
+      const row = { action: text, resource: 'server', resourceId: null, details: null, createdAt }
+      const nobody = { userId: null, apiKeyId: null, ipAddress: null, userAgent: null, requestId: null }
+      const rows = Array.from({ length: 70 }, () => ({ id: newId('aud', panel.clock), ...row, ...nobody }))
+      await q.insertInto('auditLog').values(rows).execute()
+    }),
   'something is refused': async () => {
     const params = { serverId: serverAt(0) as never }
     await panel.admin.call(patchServer, { params, body: { allocatedMemoryMb: 1_000_000 } }).catch(() => undefined)
   },
 } satisfies Record<string, (step: Step) => Promise<unknown>>
+
+const AUDIT_WRITES = [
+  'a user is renamed',
+  'a user is renamed by another program',
+  'rows of the audit log are added by another program',
+  'a row of the audit log is altered by another program',
+  'a row of the audit log is taken out by another program',
+  'the clock is set back for a while',
+  'much happens',
+  'time passes',
+  'the oldest rows of the audit log go',
+] as const satisfies (keyof typeof WRITES)[]
+
+/** Pages of the audit log by the query that asks for them; which rows they have, and what these say, comes from memory without a cache of answers, too. */
+const AUDIT_PAGES = new Map<string, (rows: readonly Exported[]) => readonly Exported[]>([
+  ['limit=5', (rows) => rows.slice(0, 5)],
+  ['limit=3&page=2', (rows) => rows.slice(3, 6)],
+  ['limit=40&page=2', (rows) => rows.slice(40, 80)],
+  ['limit=7&resource=location', (rows) => rows.filter(({ resource }) => resource === 'location').slice(0, 7)],
+])
+
+interface Exported {
+  readonly resource: string
+}
+
+/** All pages of the audit log, compared with its export, which reads every row anew. */
+async function compareAudit(after: string): Promise<void> {
+  const exported = await get(panel.url, '/api/admin/audit-logs/export?format=jsonl', panel.token)
+  const rows = exported.text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Exported)
+  for (const [query, of] of AUDIT_PAGES) {
+    const { text } = await get(panel.url, `${AUDIT_PATH}?${query}`, panel.token)
+    const { data } = JSON.parse(text) as { data: unknown }
+    expect({ after, query, data }).toEqual({ after, query, data: of(rows) })
+  }
+}
 
 /** All answers of both to everybody, again and again, so that what is compared after the next write has been cached and given before it. */
 async function compareAll(after: string, rounds = 2): Promise<void> {
@@ -242,6 +326,7 @@ async function compareAll(after: string, rounds = 2): Promise<void> {
     for (const { ask, ours, fresh } of answers) {
       expect({ after, ask, ...shown(ours) }).toEqual({ after, ask, ...shown(fresh) })
     }
+    await compareAudit(after)
   }
 }
 
@@ -321,7 +406,7 @@ async function makeWorld(): Promise<World> {
     ...servers.map((id) => `/api/servers/${id}`),
     `/api/locations/${at.locationId}`,
     '/api/templates',
-    '/api/admin/audit-logs?limit=5',
+    ...Array.from(AUDIT_PAGES.keys(), (query) => `${AUDIT_PATH}?${query}`),
   ]
   const tokens = new Map([
     ['root', panel.token],

@@ -22,13 +22,13 @@ export type Sight = Pick<TableChanges['inside'], 'moment' | 'unmoved'>
 
 /** Results of queries as long as none of their tables changes: totals of lists, definitions of templates. The least recently used go first. */
 export class KeptResults {
-  readonly #readBy: TableChanges['readBy']
+  /** What a statement reads. */
+  readonly readBy: TableChanges['readBy']
   readonly #kept = new Map<string, Kept>()
   #rows = 0
 
-  /** `readBy` says what a statement reads. */
   constructor(readBy: TableChanges['readBy']) {
-    this.#readBy = readBy
+    this.readBy = readBy
   }
 
   async rowsOf<O>(asked: Asked<O>, sight: Sight): Promise<readonly O[]> {
@@ -42,7 +42,7 @@ export class KeptResults {
       return known.rows as readonly O[] // of the same query
     }
     const rows = await run()
-    const seen = keepingTo(keepsTo, this.#readBy(sql, { stays: stays?.(rows) === true }))
+    const seen = keepingTo(keepsTo, this.readBy(sql, { stays: stays?.(rows) === true }))
     // What a transaction has changed itself may still be undone.
     if (since === undefined || !sight.unmoved(seen, since)) return rows
     this.#forget(key)
@@ -83,6 +83,16 @@ export class KeepingQueries extends SqliteQueries {
     this.#results = results
     this.#sight = sight
     this.#note = source.note
+  }
+
+  /** For who keeps by other means what a statement has read: notes it for who asks, and says when that has changed. `stays`: not by rows that are added. */
+  sightOf(
+    sql: string,
+    options?: { stays: boolean },
+  ): { moment(): number | undefined; unmoved(since: number): boolean } {
+    this.#note?.(sql)
+    const sight = this.#sight
+    return { moment: sight.moment, unmoved: (since) => sight.unmoved(this.#results.readBy(sql, options), since) }
   }
 
   async kept<O>(query: CompiledQuery<O>, stays?: Stays<O>): Promise<readonly O[]> {

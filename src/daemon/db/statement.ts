@@ -15,6 +15,12 @@ export interface StatementOptions<P> {
   readonly kept?: boolean
 }
 
+/** Runs a statement with these values, and answers its rows. */
+export interface Statement<P, O> {
+  (q: Queries, values: P): Promise<O[]>
+  readonly sql: () => string
+}
+
 /** Stands before the name of a value while the SQL is made; no value of ours begins with it. */
 const PLACE = '\0value:'
 
@@ -25,16 +31,21 @@ const PLACE = '\0value:'
 export function statement<P extends Readonly<Record<string, SqlValue>>, O>(
   build: (q: Queries, places: P) => { compile(): CompiledQuery<O> },
   { keepsTo, kept = false }: StatementOptions<P> = {},
-): (q: Queries, values: P) => Promise<O[]> {
-  let made: Made<O> | undefined
-  return async (q, values) => {
-    made ??= make(build)
+): Statement<P, O> {
+  let known: Made<O> | undefined
+  const madeOnce = (): Made<O> => {
+    known ??= make(build)
+    return known
+  }
+  const run = async (q: Queries, values: P): Promise<O[]> => {
+    const made = madeOnce()
     const parameters = made.parameters.map(({ name, value }) => (name === undefined ? value : values[name]))
     if (kept && q instanceof KeepingQueries)
       return [...((await q.keptRowsOf(made, parameters, keepsTo?.(values))) as O[])] // as below
     if (q instanceof SqliteQueries) return (await q.rowsOf(made, parameters, keepsTo?.(values))) as O[] // the SQL says what its rows are
     return (await q.executeQuery<O>({ ...made.query, parameters })).rows
   }
+  return Object.assign(run, { sql: () => madeOnce().sql })
 }
 
 /** The same for a query of wide rows, which come as JSON ({@link asJson}). */

@@ -25,6 +25,8 @@ export interface CachedAnswer {
 /** Far more than an answer beside its bytes. */
 const OVERHEAD = 1000
 const MOST_FREE = 64
+/** Several for each connection to the database that reads; more would only hold memory for longer. */
+const MOST_MADE = 16
 /** One answer must not drive out all others. */
 const SHARE = 8
 
@@ -64,6 +66,8 @@ export class AnswerCache {
   /** Each has a query builder of its own, which costs more than a small query: they are used again. */
   readonly #free: OneReading[] = []
   #bytes = 0
+  #making = 0
+  readonly #waiting: (() => void)[] = []
 
   /** `most`: how many bytes it keeps; 0 makes every answer anew. */
   constructor({ db, clock, most }: { db: Db; clock: Clock; most: number }) {
@@ -93,9 +97,28 @@ export class AnswerCache {
     return entry
   }
 
-  /** Makes the answer, unless the same is being made already of what is there now. */
+  /** Makes the answer, unless the same is being made already of what is there now, or was while this one waited. */
   async make(key: string, make: Make): Promise<CachedAnswer> {
     if (this.#most === 0) return this.#made(key, { make, since: undefined })
+    const hasWaited = await this.#turn()
+    try {
+      return (hasWaited ? await this.find(key) : undefined) ?? (await this.#makeNow(key, make))
+    } finally {
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#making -= 1
+      else next()
+    }
+  }
+
+  /** Answers are made a few at a time, first come first served. Resolves with whether there was something to wait for. */
+  async #turn(): Promise<boolean> {
+    const mustWait = this.#making >= MOST_MADE
+    if (mustWait) await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    else this.#making += 1
+    return mustWait
+  }
+
+  async #makeNow(key: string, make: Make): Promise<CachedAnswer> {
     const running = this.#running.get(key)
     if (running !== undefined && running.since === this.#db.changes.moment()) {
       const made = await running.done.catch(() => undefined) // whoever began it gets the failure; this one makes its own

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { isFrozen } from '../core/frozen.ts'
-import { JsonText } from '../core/json-text.ts'
+import { WrittenItems } from '../core/written-items.ts'
 import type { JsonBytes } from './json-bytes.ts'
 
 /** Writes a value as JSON by a schema; false when the value does not have the schema's shape, whatever was written so far. */
@@ -10,18 +10,27 @@ type Write = (value: unknown, out: JsonBytes) => boolean
  * Compiles a schema into a function that writes the same as `JSON.stringify(schema.parse(value))`: fields that the
  * schema does not name are left out, defaults are put in. Of a value it checks the shape (types, literals, presence), not
  * lengths, ranges and patterns; a part of the schema that can change what it parses goes through zod itself. A value of
- * another shape is left to zod as a whole, which throws the ZodError that says where it does not fit. A {@link JsonText} goes out as it is.
+ * another shape is left to zod as a whole, which throws the ZodError that says where it does not fit. {@link WrittenItems} go out as they are.
  */
 export function compileJson(schema: z.ZodType): (value: unknown, out: JsonBytes) => void {
   let write: Write | undefined
   return (value, out) => {
-    if (value instanceof JsonText) return out.bytes(value.bytes)
+    if (value instanceof WrittenItems) return written(value, out)
     write ??= compile(schema) // by the first answer: a daemon has hundreds of endpoints, and most rest
     const { length } = out
     if (write(value, out)) return
     out.back(length)
     out.json(JSON.stringify(schema.parse(value)))
   }
+}
+
+function written({ items }: WrittenItems, out: JsonBytes): void {
+  out.json('[')
+  for (const [i, item] of items.entries()) {
+    if (i > 0) out.json(',')
+    out.bytes(item)
+  }
+  out.json(']')
 }
 
 /** By what a schema says of itself: to ask zod's classes (`instanceof`) costs the first answer more than all else here. */

@@ -4,13 +4,14 @@ import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { Db } from '../../../db/db.ts'
 import { type ExportColumn, exportFile } from '../../../http/export-file.ts'
 import { cachedRoute, type Route, route } from '../../../http/route.ts'
-import { auditBatches, type ExportedRow, findAudit, listAudit, shownText } from './rows.ts'
+import { auditBatches, type ExportedRow, findAudit, KnownAudit, listAudit, shownText } from './rows.ts'
 import { verifyAudit } from './verify.ts'
 
 /** The routes of the audit log. */
 export function auditLogRoutes({ db, clock }: { db: Db; clock: Clock }): Route[] {
+  const known = new KnownAudit()
   return [
-    cachedRoute(listAuditLogs, ({ query }, { at }) => listAudit(at.q, query)),
+    cachedRoute(listAuditLogs, ({ query }, { at }) => listAudit(at.q, query, known)),
     route(exportAuditLogs, async ({ query: { format, ...filter } }) => {
       const batches = (): AsyncIterable<ExportedRow[]> => auditBatches(db.read, filter)
       return exportFile({ format, name: 'audit-log', columns: COLUMNS, toJson: shownText, batches, clock })

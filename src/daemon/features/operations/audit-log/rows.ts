@@ -3,12 +3,14 @@ import type { AuditLog, listAuditLogs } from '../../../../shared/api/admin.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import { cached, compiled } from '../../../core/cached.ts'
-import { JsonText, type WrittenPage } from '../../../core/json-text.ts'
+import { WrittenItems, type WrittenPage } from '../../../core/written-items.ts'
 import type { Queries } from '../../../db/db.ts'
 import { jsonObjectText } from '../../../db/json.ts'
 import { countQuery, keptTotal, offsetOf, totalByPage } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
 import { containing, contains } from '../../../db/text-search.ts'
+import { KnownRows } from './known-rows.ts'
+import { NewestNumbers } from './newest-numbers.ts'
 
 type Query = Input<typeof listAuditLogs>['query']
 /** Which rows are meant. */
@@ -61,42 +63,33 @@ function shownWith(row: AuditRow, details: AuditLog['details']): AuditLog {
   }
 }
 
-/**
- * One page, newest first. The page is found in an index; only its rows are read, and written by the database as {@link shown} makes them:
- * every change of anything adds a row, so no page stays what it was for long.
- */
-export async function listAudit(q: Queries, query: Query): Promise<WrittenPage> {
-  const [page] = await pageOfAudit(q, query)
-  if (page === undefined) throw new Error('an aggregate without a row') // SQLite gives one also of nothing
+/** What is known of the audit log between two questions. */
+export class KnownAudit {
+  readonly numbers = new NewestNumbers()
+  readonly rows = new KnownRows()
+}
+
+/** One page, newest first: its rows are known by their numbers, and those of the newest rows are known, too; others are found in an index. */
+export async function listAudit(q: Queries, query: Query, known = new KnownAudit()): Promise<WrittenPage> {
   const { page: _, limit: __, ...filter } = query
-  const total = totalByPage(query, page.found) ?? (await keptTotal(q, countOfAudit(filter)))
-  return { items: new JsonText(page.json), total }
+  const isOfAll = Object.values(filter).every((value) => value === undefined)
+  const numbers = (isOfAll ? await known.numbers.page(q, query) : undefined) ?? (await foundNumbers(q, query))
+  const total = totalByPage(query, numbers.length) ?? (await keptTotal(q, countOfAudit(filter)))
+  return { items: new WrittenItems(await known.rows.of(q, numbers)), total }
+}
+
+async function foundNumbers(q: Queries, query: Query): Promise<number[]> {
+  const [page] = await pageOfAudit(q, query)
+  return JSON.parse(page?.numbers ?? '[]') as number[] // as the query writes them
 }
 
 const pageOfAudit = cached((q, query: Query) => {
-  const page = newestFirst(matchingRows(q, query).select('auditLog.seq')).limit(query.limit).offset(offsetOf(query))
-  return q
-    .selectFrom(page.as('page'))
-    .innerJoin('auditLog', 'auditLog.seq', 'page.seq')
-    .leftJoin('user', 'user.id', 'auditLog.userId')
-    .select((eb) => [
-      sql<Uint8Array>`cast(
-        '[' || coalesce(group_concat(${SHOWN_ROW}, ',' order by audit_log.created_at desc, audit_log.seq desc), '') || ']'
-        as blob)`.as('json'),
-      eb.fn.countAll<number>().as('found'),
-    ])
+  const page = newestFirst(matchingRows(q, query).select(['auditLog.seq', 'auditLog.createdAt']))
+    .limit(query.limit)
+    .offset(offsetOf(query))
+  const numbers = sql<string>`json_group_array(seq order by created_at desc, seq desc)`
+  return q.selectFrom(page.as('page')).select(numbers.as('numbers'))
 })
-
-/** A row as {@link shown} makes it, by the database. */
-const SHOWN_ROW = sql`json_object(
-  'id', audit_log.id, 'userId', audit_log.user_id, 'apiKeyId', audit_log.api_key_id, 'action', audit_log.action,
-  'resource', audit_log.resource, 'resourceId', audit_log.resource_id,
-  'details', json(case when audit_log.details is not null then
-    coalesce(${jsonObjectText(sql.ref('audit_log.details'))}, json_object('unreadable', audit_log.details)) end),
-  'ipAddress', audit_log.ip_address, 'userAgent', audit_log.user_agent, 'requestId', audit_log.request_id,
-  'user', json(case when "user".username is not null and "user".email is not null then
-    json_object('id', audit_log.user_id, 'username', "user".username, 'email', "user".email) end),
-  'timestamp', audit_log.created_at)`
 
 const countOfAudit = compiled((q, filter: AuditFilter) => countQuery(q, matchingRows(q, filter)))
 
