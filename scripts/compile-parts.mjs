@@ -14,12 +14,20 @@ const MOST_MS = 60_000
 const TOKEN = randomBytes(24).toString('hex')
 const PASSWORD = `A 1 ${randomBytes(24).toString('hex')}`
 
-/** What a daemon is asked for by its command line. */
-const COMMANDS = [
+/** What makes a panel in which there is something to see: what reads and shows a row is compiled only where there is one. */
+const SETUP = [
   {
     args: ['setup', '--admin-email', 'a@trial.test', '--admin-username', 'trial', '--password-stdin'],
     input: PASSWORD,
   },
+  { args: ['locations', 'create', '--name', 'trial'] },
+  { args: ['nodes', 'create', '--name', 'trial', '--location', 'trial', '--memory', '1G', '--cpu', '1'] },
+  { args: ['servers', 'create', '--name', 'trial', '--template', 'Demo game', '--node', 'trial'] },
+]
+
+/** What a daemon is asked for by its command line. */
+const LISTS = [
+  { args: ['servers', 'list', '-o', 'json'] },
   { args: ['servers', 'list'] },
   { args: ['nodes', 'list', '-o', 'json'] },
   { args: ['nodes', 'list'] },
@@ -85,15 +93,24 @@ function environment(home) {
   return { PATH: process.env.PATH ?? '', HOME: home, PANEL_SETUP_TOKEN: TOKEN }
 }
 
-/** Starts a daemon, asks it a few things and ends it. */
+/**
+ * Whoever ends writes anew what is known of each part, as far as it was known when he loaded the part and what he has run of it. Commands
+ * load what a daemon has left, so theirs is written last: the second daemon ends without a word.
+ */
 async function tryDaemon(run, home) {
-  const args = ['daemon', 'run', '--listen', '127.0.0.1:0', '--data-dir', join(home, 'data')]
+  const url = await withDaemon(run, home, { listen: '127.0.0.1:0', commands: [...SETUP, ...LISTS], end: 'SIGTERM' })
+  await withDaemon(run, home, { listen: new URL(url).host, commands: LISTS, end: 'SIGKILL' })
+}
+
+/** Starts a daemon, asks it a few things and ends it; answers where it was. */
+async function withDaemon(run, home, { listen, commands, end }) {
+  const args = ['daemon', 'run', '--listen', listen, '--data-dir', join(home, 'data')]
   const daemon = run(args, ['pipe', 'pipe', 'ignore'])
   const timeout = setTimeout(() => daemon.kill('SIGKILL'), MOST_MS)
   const ended = once(daemon, 'exit')
   try {
     const url = await readyUrl(daemon)
-    for (const { args, input = '' } of COMMANDS) {
+    for (const { args, input = '' } of commands) {
       const command = run(args[0] === 'setup' ? [...args, '--url', url] : args, ['pipe', 'ignore', 'pipe'])
       let stderr = ''
       command.stderr.on('data', (text) => (stderr += text))
@@ -101,8 +118,9 @@ async function tryDaemon(run, home) {
       const [code] = await once(command, 'close')
       if (code !== 0) throw new Error(`"panel ${args.join(' ')}" ended with ${code}: ${stderr}`)
     }
+    return url
   } finally {
-    daemon.kill('SIGTERM')
+    daemon.kill(end)
     await ended
     clearTimeout(timeout)
   }

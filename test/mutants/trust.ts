@@ -24,8 +24,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'does not see listeners on all addresses',
     topic: 'listener',
     file: 'src/shared/platform/listener-table.ts',
-    find: 'return { exact, listens: [...exact, words([0, 0, 0, 0]), ANY_V6] }',
-    replace: 'return { exact, listens: exact }',
+    find: 'listens: [...exact, words([0, 0, 0, 0]), ANY_V6], tables',
+    replace: 'listens: exact, tables',
     seenBy: [SQUATTER],
   },
   {

@@ -98,9 +98,9 @@ describe.skipIf(!isRoot)('a program of another user that listens where the panel
     try {
       await Promise.all([once(visitor, 'connect'), taken])
       const near = { address: '127.0.0.1', port: visitor.localPort ?? 0 }
-      const uids = await usersOfFarEnd({ near, far: { address: '127.0.0.1', port } })
+      const uids = usersOfFarEnd({ near, far: { address: '127.0.0.1', port } })
       expect([...uids].sort()).toEqual([0, STRANGER])
-      expect(await untrustedOf(uids, undefined)).toEqual([STRANGER])
+      expect(untrustedOf(uids, undefined)).toEqual([STRANGER])
       visitor.destroy()
       expect(await squatter.loot()).toEqual([])
     } finally {

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { promises } from 'node:fs'
 import { fileProblem } from '../../shared/kernel/file-problem.ts'
 import { CliFailure } from './failure.ts'
 import { readAll } from './terminal.ts'
@@ -6,7 +6,7 @@ import { readAll } from './terminal.ts'
 /** The text of a file; exit 2 when it cannot be read. */
 export async function readText(path: string): Promise<string> {
   try {
-    return await readFile(path, 'utf8')
+    return await promises.readFile(path, 'utf8')
   } catch (error) {
     throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${fileProblem(path, error)}`, { cause: error })
   }
@@ -15,7 +15,7 @@ export async function readText(path: string): Promise<string> {
 /** The bytes of a file; exit 2 when it cannot be read. */
 export async function readBytes(path: string): Promise<Uint8Array> {
   try {
-    return await readFile(path)
+    return await promises.readFile(path)
   } catch (error) {
     throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${fileProblem(path, error)}`, { cause: error })
   }

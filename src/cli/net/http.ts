@@ -119,7 +119,8 @@ async function traced<A extends { readonly status: number; readonly headers: { g
   init: Init,
   fetch: (url: string, init: Init) => Promise<A>,
 ): Promise<A> {
-  const started = options.clock.monotonicMs()
+  // Node loads its clock for durations when it is asked for first.
+  const started = options.trace === undefined ? 0 : options.clock.monotonicMs()
   const call = `${init.method} ${new URL(url).pathname}`
   options.trace?.(`> ${init.method} ${maskedUrl(url)}`)
   options.trace?.(`> ${maskedHeaders(init.headers)}`)
@@ -127,9 +128,11 @@ async function traced<A extends { readonly status: number; readonly headers: { g
   else if (init.body instanceof Uint8Array) options.trace?.(`> body of ${init.body.length} bytes`)
   try {
     const response = await fetch(url, init)
-    const took = Math.round(options.clock.monotonicMs() - started)
-    const id = response.headers.get('x-request-id')
-    options.trace?.(`< ${response.status} ${call} in ${took} ms${id === null ? '' : `, request ${id}`}`)
+    if (options.trace !== undefined) {
+      const took = Math.round(options.clock.monotonicMs() - started)
+      const id = response.headers.get('x-request-id')
+      options.trace(`< ${response.status} ${call} in ${took} ms${id === null ? '' : `, request ${id}`}`)
+    }
     return response
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)

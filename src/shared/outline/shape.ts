@@ -47,11 +47,10 @@ export const UNFIT = Symbol('unfit')
 export function readByShape(shape: Shape, root: number, value: unknown): unknown {
   const node = shape[root]
   if (node === undefined) return UNFIT
-  switch (node.is) {
-    case 'string':
-      return typeof value === 'string' && isString(node, value) ? value : UNFIT
-    case 'nullable':
-      return value === null ? null : readByShape(shape, node.of, value)
+  const { is } = node
+  if (is === 'string') return typeof value === 'string' && isString(node, value) ? value : UNFIT
+  if (is === 'nullable') return value === null ? null : readByShape(shape, node.of, value)
+  switch (is) {
     case 'one':
       return (node.of as readonly unknown[]).includes(value) ? value : UNFIT
     case 'number':
@@ -107,22 +106,28 @@ function readList(shape: Shape, { of, min, max }: Kind<'list'>, value: readonly 
 function readObject(shape: Shape, node: Kind<'object'>, value: Record<string, unknown>): unknown {
   const { fields } = node
   const names = Object.keys(value)
-  if (names.length !== fields.length) return rebuilt(shape, node, value)
   const values = Object.values(value)
   let read: Record<string, unknown> | undefined
-  for (let i = 0; i < names.length; i++) {
-    const field = fields[i]
-    if (field === undefined || field[0] !== names[i]) return rebuilt(shape, node, value)
-    const one = readByShape(shape, field[1], values[i])
+  let at = 0
+  for (let i = 0; i < fields.length; i++) {
+    const field = fields[i] as readonly [string, number] // within the length
+    if (field[0] !== names[at]) {
+      if (mayLack(shape, field, value)) continue
+      return rebuilt(shape, node, value)
+    }
+    const one = readByShape(shape, field[1], values[at])
     if (one === UNFIT) return UNFIT
-    if (one === values[i]) continue
-    read ??= { ...value }
-    read[field[0]] = one
+    if (one !== values[at]) read = { ...(read ?? value), [field[0]]: one }
+    at++
   }
-  return read ?? value
+  return at === names.length ? (read ?? value) : rebuilt(shape, node, value)
 }
 
-/** An object that has other fields, or in another order. */
+function mayLack(shape: Shape, [name, of]: readonly [string, number], value: Record<string, unknown>): boolean {
+  return shape[of]?.is === 'optional' && !Object.hasOwn(value, name)
+}
+
+/** An object that has further fields, or in another order, or lacks some that have defaults. */
 function rebuilt(shape: Shape, { fields, others }: Kind<'object'>, value: Record<string, unknown>): unknown {
   const read: Record<string, unknown> = {}
   for (const [name, at] of fields) {

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { usersOfFarEnd } from './listener-table.ts'
 
@@ -43,7 +43,7 @@ export class LeftMachine extends Error {
 export async function connectTrusted(options: TrustedConnect): Promise<Socket> {
   const socket = await connected(options)
   try {
-    await checkFarEnd(socket, options)
+    checkFarEnd(socket, options)
     if (socket.destroyed) throw Object.assign(new Error('the connection was cut'), { code: 'ECONNRESET' })
     return socket
   } catch (error) {
@@ -58,16 +58,16 @@ export async function listenersAt(
 ): Promise<readonly number[] | undefined> {
   const socket = await connected(options)
   try {
-    return isHere(socket) ? await usersOfFarEnd(endsOf(socket)) : undefined
+    return isHere(socket) ? usersOfFarEnd(endsOf(socket)) : undefined
   } finally {
     socket.destroy()
   }
 }
 
 /** Those of these users who get no credentials. */
-export async function untrustedOf(uids: readonly number[], listenerUid: number | undefined): Promise<number[]> {
+export function untrustedOf(uids: readonly number[], listenerUid: number | undefined): number[] {
   const own = process.getuid?.()
-  const stranger = await userOfStrangers()
+  const stranger = userOfStrangers()
   return uids.filter((uid) => uid === stranger || (uid !== 0 && uid !== own && uid !== listenerUid))
 }
 
@@ -77,8 +77,8 @@ export function isLoopbackHost(hostname: string): boolean {
 }
 
 /** A user for people: the name in /etc/passwd with its number. */
-export async function userName(uid: number): Promise<string> {
-  const passwd = await readFile('/etc/passwd', 'utf8').catch(() => '') // the number alone says enough
+export function userName(uid: number): string {
+  const passwd = textOf('/etc/passwd') // without it the number says enough
   const name = passwd
     .split('\n')
     .find((line) => line.split(':')[2] === String(uid))
@@ -93,7 +93,7 @@ function connected({ host, port, timeoutMs, onlyHere }: Omit<TrustedConnect, 'li
       () => socket.destroy(Object.assign(new Error('the host does not answer'), { code: 'ETIMEDOUT' })),
       timeoutMs,
     )
-    // Stays on: a cut while the tables are read shows in `destroyed`.
+    // Stays on: a cut until the connection is handed on shows in `destroyed`.
     socket.on('error', reject)
     socket.once('close', () => clearTimeout(late))
     socket.once('connect', () => {
@@ -104,12 +104,12 @@ function connected({ host, port, timeoutMs, onlyHere }: Omit<TrustedConnect, 'li
   })
 }
 
-async function checkFarEnd(socket: Socket, { listenerUid, host, port }: TrustedConnect): Promise<void> {
+function checkFarEnd(socket: Socket, { listenerUid, host, port }: TrustedConnect): void {
   if (!isHere(socket)) return
-  const uids = await usersOfFarEnd(endsOf(socket))
-  const strangers = await untrustedOf(uids, listenerUid)
+  const uids = usersOfFarEnd(endsOf(socket))
+  const strangers = untrustedOf(uids, listenerUid)
   if (uids.length > 0 && strangers.length === 0) return
-  const names = await Promise.all(strangers.map(userName))
+  const names = strangers.map(userName)
   throw new UntrustedListener(`${host}:${port}`, strangers, names.join(' and '))
 }
 
@@ -124,9 +124,17 @@ function endsOf(socket: Socket) {
 }
 
 /** Within a user namespace everybody outside is shown as one user, whom nobody can be trusted by. */
-async function userOfStrangers(): Promise<number | undefined> {
-  const read = (path: string): Promise<string> => readFile(path, 'utf8').catch(() => '') // a kernel without namespaces
-  const map = (await read('/proc/self/uid_map')).trim().split(/\s+/)
+function userOfStrangers(): number | undefined {
+  const map = textOf('/proc/self/uid_map').trim().split(/\s+/)
   if (map.length <= 1 || map.join(' ') === '0 0 4294967295') return undefined
-  return Number((await read('/proc/sys/kernel/overflowuid')).trim() || '65534')
+  return Number(textOf('/proc/sys/kernel/overflowuid').trim() || '65534')
+}
+
+/** A small file of the system; '' where there is none, as in a kernel without namespaces. */
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
 }

@@ -10,9 +10,9 @@ const CONNECT_TIMEOUT_MS = 5000
  */
 export async function agreeOnListener(run: Run, url: string): Promise<number | undefined> {
   const uids = await whoServes(run, url)
-  const [stranger, another] = await untrustedOf(uids, (await run.reach(url)).listenerUid)
+  const [stranger, another] = untrustedOf(uids, (await run.reach(url)).listenerUid)
   if (stranger === undefined || another !== undefined || !run.prompt.possible) return undefined
-  const who = await userName(stranger)
+  const who = userName(stranger)
   await run.prompt.confirm(
     `${url} is served by a program of ${who}, not by root or you. Trust it with your credentials?`,
   )

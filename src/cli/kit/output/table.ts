@@ -3,12 +3,13 @@ import { stripVTControlCharacters } from 'node:util'
 /** Rows as aligned columns, two spaces apart, without borders: easy to read, to cut and to paste. */
 export function table(header: readonly string[] | undefined, rows: readonly (readonly string[])[]): string {
   const all = header === undefined ? rows : [header, ...rows]
+  const taken = all.map((row) => row.map(displayWidth))
   const widths: number[] = []
-  for (const row of all)
-    row.forEach((cell, i) => {
-      widths[i] = Math.max(widths[i] ?? 0, displayWidth(cell))
+  for (const cells of taken)
+    cells.forEach((width, i) => {
+      widths[i] = Math.max(widths[i] ?? 0, width)
     })
-  return all.map((row) => `${line(row, widths)}\n`).join('')
+  return all.map((row, at) => `${line(row, taken[at] ?? [], widths)}\n`).join('')
 }
 
 /** One thing as lines of `title  value`. */
@@ -16,9 +17,9 @@ export function sheet(pairs: readonly (readonly [string, string])[]): string {
   return table(undefined, pairs)
 }
 
-function line(row: readonly string[], widths: readonly number[]): string {
+function line(row: readonly string[], taken: readonly number[], widths: readonly number[]): string {
   return row
-    .map((cell, i) => (i === row.length - 1 ? cell : cell + ' '.repeat((widths[i] ?? 0) - displayWidth(cell))))
+    .map((cell, i) => (i === row.length - 1 ? cell : cell + ' '.repeat((widths[i] ?? 0) - (taken[i] ?? 0))))
     .join('  ')
     .trimEnd()
 }

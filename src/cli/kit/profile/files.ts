@@ -1,11 +1,11 @@
-import { chmod, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises'
+import { promises, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CliFailure } from '../failure.ts'
 import { plainYaml } from './plain-yaml.ts'
 
 /** The value of a YAML file; `undefined` when there is none. A file that cannot be read or parsed is exit 2. */
 export async function readYaml(path: string): Promise<unknown> {
-  const text = await readIfThere(path)
+  const text = readIfThere(path)
   if (text === undefined) return undefined
   const plain = plainYaml(text)
   if (plain !== undefined) return plain
@@ -19,7 +19,7 @@ export async function readYaml(path: string): Promise<unknown> {
 
 /** As {@link readYaml}, but refuses a file that others can read. */
 export async function readPrivateYaml(path: string): Promise<unknown> {
-  await refuseExposed(path)
+  refuseExposed(path)
   return readYaml(path)
 }
 
@@ -32,6 +32,7 @@ export async function writePrivateYaml(path: string, value: unknown): Promise<vo
 /** Writes a file 0600, whole or not at all, and flushes it to the disk. */
 export async function writePrivateFile(path: string, text: string): Promise<void> {
   const folder = dirname(path)
+  const { chmod, mkdir, open, rename, rm } = promises // loaded here, as only those who write need it
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const { randomBytes } = await import('node:crypto') // which takes a while to load, and is for writing alone
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
@@ -51,28 +52,32 @@ export async function writePrivateFile(path: string, text: string): Promise<void
   }
 }
 
-async function readIfThere(path: string): Promise<string | undefined> {
+function readIfThere(path: string): string | undefined {
   try {
-    return await readFile(path, 'utf8')
+    return readFileSync(path, 'utf8')
   } catch (error) {
     if (isMissing(error)) return undefined
     throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${messageOf(error)}`, { cause: error })
   }
 }
 
-async function refuseExposed(path: string): Promise<void> {
+function refuseExposed(path: string): void {
   if (process.platform === 'win32') return
-  const mode = await stat(path).then(
-    (found) => found.mode,
-    (error: unknown) => {
-      if (isMissing(error)) return 0
-      throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${messageOf(error)}`, { cause: error })
-    },
-  )
-  if ((mode & 0o077) === 0) return
+  const mode = modeOf(path)
+  if (mode === undefined || (mode & 0o077) === 0) return
   throw new CliFailure('CREDENTIALS_EXPOSED', `${path} can be read by others (mode ${(mode & 0o777).toString(8)})`, {
     hint: `chmod 600 ${path}`,
   })
+}
+
+/** The mode of a file; `undefined` when there is none. */
+function modeOf(path: string): number | undefined {
+  try {
+    return statSync(path).mode
+  } catch (error) {
+    if (isMissing(error)) return undefined
+    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${messageOf(error)}`, { cause: error })
+  }
 }
 
 function isMissing(error: unknown): boolean {
