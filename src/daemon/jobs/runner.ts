@@ -193,7 +193,6 @@ export class Runner {
     const { db, clock, kinds } = this.#deps
     const names = [...kinds.keys()]
     const at = now(clock)
-    const nowMs = Date.parse(at)
     for (const [key, backOff] of this.#backingOff)
       if (this.#backOffLeft(backOff) < -FORGOTTEN_MS) this.#backingOff.delete(key)
     const open = [...this.#pools().keys()].filter((pool) => this.#roomIn(pool) > 0)
@@ -210,7 +209,9 @@ export class Runner {
     }
     const next = await rows.nextDue(db.read, at, names)
     const left = [...this.#backingOff.values()].map((backOff) => this.#backOffLeft(backOff)).filter((ms) => ms > 0)
-    const waits = [LONGEST_WAIT_MS, ...left, ...(next === undefined ? [] : [Date.parse(next) - nowMs])]
+    // From here on: to look takes its time, and a clock may have been set forward meanwhile.
+    const dueIn = next === undefined ? [] : [Date.parse(next) - clock.nowMs()]
+    const waits = [LONGEST_WAIT_MS, ...left, ...dueIn]
     return Math.max(1, Math.min(...waits))
   }
 
