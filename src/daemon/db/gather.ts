@@ -4,25 +4,34 @@ import type { Db, Tx } from './db.ts'
 /** What has become of one of several that were carried out together. */
 export type Settled<O> = { readonly value: O } | { readonly error: unknown }
 
+/** What has to be carried out in a transaction of its own. */
+export const ALONE = Symbol('alone')
+
 /** At most so many are carried out together: others get their turn in between. */
 const MOST = 64
 
 /**
  * Carries out together, in one transaction, what is waiting when that begins: for many small changes of the same kind, whose statements
- * then do the work of all of them. `work` answers for each in the order of `items`; what is refused must have written nothing. When `work`
+ * then do the work of all of them. `work` answers for each in the order of `items`; what is refused, or has to go {@link ALONE}, must have written nothing. When `work`
  * fails, nothing of them is stored, and each is tried by itself. Each caller waits for the commit. A call inside of {@link Db.withFirst} is carried out alone.
  */
 export function gather<I, O>(
   db: Pick<Db, 'write' | 'isScoped'>,
-  work: (tx: Tx, items: readonly I[]) => Promise<readonly Settled<O>[]>,
+  work: (tx: Tx, items: readonly I[]) => Promise<readonly (Settled<O> | typeof ALONE)[]>,
 ): (item: I) => Promise<O> {
   const waiting: { readonly item: I; settle(settled: Settled<O>): void }[] = []
   let isAsked = false
   const carryOutAlone = (item: I): Promise<O> =>
     db.write(async (tx) => {
       const [settled] = await work(tx, [item])
-      return resultOf(settled)
+      return resultOf(settled === ALONE ? undefined : settled)
     })
+  const goAlone = ({ item, settle }: (typeof waiting)[number]): void => {
+    carryOutAlone(item).then(
+      (value) => settle({ value }),
+      (reason: unknown) => settle({ error: reason }),
+    )
+  }
   const carryOut = async (): Promise<void> => {
     let taken: typeof waiting = []
     try {
@@ -35,7 +44,11 @@ export function gather<I, O>(
           taken.map(({ item }) => item),
         )
       })
-      for (const [place, one] of taken.entries()) one.settle(settled[place] ?? { error: new Error('not carried out') })
+      for (const [place, one] of taken.entries()) {
+        const result = settled[place]
+        if (result === ALONE) goAlone(one)
+        else one.settle(result ?? { error: new Error('not carried out') })
+      }
     } catch (error) {
       // Refused before it began, with all that waited for it.
       if (taken.length === 0) {
@@ -43,12 +56,7 @@ export function gather<I, O>(
         taken = waiting.splice(0)
       } else if (taken.length > 1 && !(error instanceof PanelError)) {
         // Nothing of them is stored: one that cannot be carried out does not stand in the way of the others.
-        for (const { item, settle } of taken) {
-          carryOutAlone(item).then(
-            (value) => settle({ value }),
-            (reason: unknown) => settle({ error: reason }),
-          )
-        }
+        for (const one of taken) goAlone(one)
         return
       }
       for (const one of taken) one.settle({ error })

@@ -130,3 +130,27 @@ test('takes free allocations by their addresses, and those that are named by the
   expect(after.map(({ id }) => id)).toEqual(rows.map(({ id }) => id))
   expect(after.map(({ serverId }) => serverId !== null)).toEqual([true, true, true, false])
 })
+
+test('makes the others together beside those that need more than an address and a port', async () => {
+  const recorded = recordStatements()
+  const answers = await createAll(
+    Array.from({ length: 30 }, (_, place) => [template, place % 5 === 0 ? { networkMode: 'nope' } : {}] as const),
+  )
+  recorded.remove()
+  expect(servers(answers)).toHaveLength(24)
+  expect(answers.filter((answer) => answer === 'ADMIN_IP_POOL_NOT_FOUND')).toHaveLength(6)
+  expect(recorded.texts.filter((text) => text.startsWith('insert into "server"')).length).toBeLessThanOrEqual(10)
+})
+
+test('refuses a port that is taken in the same words alone and together, and stores half a character as a whole one', async () => {
+  await stage.create(template, node, { primaryPort: 44_000 })
+  const wordsOf = (): Promise<string> =>
+    stage.create(template, node, { primaryPort: 44_000 }).then(
+      () => 'made',
+      ({ message }: Error) => message,
+    )
+  const alone = await wordsOf()
+  expect(alone).toContain('is taken already; choose another port')
+  expect(new Set(await Promise.all([wordsOf(), wordsOf(), wordsOf()]))).toEqual(new Set([alone]))
+  expect(await stage.create(template, node, { description: 'x\ud800y' })).toMatchObject({ description: 'x\ufffdy' })
+})

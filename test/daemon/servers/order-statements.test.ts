@@ -114,10 +114,12 @@ test('reads nothing from end to end for an order, its way to the node and its en
 
 test('accepts one of two orders to one server that come together, and refuses the one that it makes impossible', async () => {
   const servers = await stopped(10)
-  const orders = servers.flatMap(({ id }) => [
-    stage.admin.call(startServer, { params: { serverId: id }, body: {} }).then(({ generation }) => generation),
-    stage.admin.call(startServer, { params: { serverId: id }, body: {} }).catch(({ code }: { code: string }) => code),
-  ])
+  const order = ({ id }: Server): Promise<number | string> =>
+    stage.admin.call(startServer, { params: { serverId: id }, body: {} }).then(
+      ({ generation }) => generation,
+      ({ code }: { code: string }) => code,
+    )
+  const orders = servers.flatMap((server) => [order(server), order(server)])
   const answers = await Promise.all(orders)
   // Which of the two comes first is up to their connections.
   const pairs = servers.map((_, place) => answers.slice(2 * place, 2 * place + 2))

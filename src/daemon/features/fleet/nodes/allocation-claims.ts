@@ -84,7 +84,9 @@ async function claimByAddress(
   if (together !== undefined) return together.add(taking)
   const [claimed] = await insertOrTake(tx.q, { rows: rowsOf([taking]), now: tx.now })
   if (claimed !== undefined) return { id: claimed.id, ip, port }
-  throw new PanelError('PORT_IN_USE', `${addressText({ ip, port })} belongs to another server`, { meta: { ip, port } })
+  throw new PanelError('PORT_IN_USE', `${addressText({ ip, port })} is taken already; choose another port`, {
+    meta: { ip, port },
+  })
 }
 
 interface Taking extends Record<keyof PortUse, string | null> {

@@ -73,9 +73,17 @@ export class KnownAudit {
 export async function listAudit(q: Queries, query: Query, known = new KnownAudit()): Promise<WrittenPage> {
   const { page: _, limit: __, ...filter } = query
   const isOfAll = Object.values(filter).every((value) => value === undefined)
-  const numbers = (isOfAll ? await known.numbers.page(q, query) : undefined) ?? (await foundNumbers(q, query))
+  const find = async (): Promise<number[]> =>
+    (isOfAll ? await known.numbers.page(q, query) : undefined) ?? (await foundNumbers(q, query))
+  let numbers = await find()
+  let items = await known.rows.of(q, numbers)
+  if (items.length < numbers.length) {
+    // Some have gone in between.
+    numbers = await find()
+    items = await known.rows.of(q, numbers)
+  }
   const total = totalByPage(query, numbers.length) ?? (await keptTotal(q, countOfAudit(filter)))
-  return { items: new WrittenItems(await known.rows.of(q, numbers)), total }
+  return { items: new WrittenItems(items), total }
 }
 
 async function foundNumbers(q: Queries, query: Query): Promise<number[]> {

@@ -3,9 +3,9 @@ import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { type Principal, perform, workOf } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
-import { gather, type Settled } from '../../../db/gather.ts'
+import { ALONE, gather, type Settled } from '../../../db/gather.ts'
 import { isStorageFailure } from '../../../db/sqlite/failures.ts'
-import { ClaimsTogether } from '../../fleet/nodes/allocation-claims.ts'
+import { ClaimsTogether, NotTogether } from '../../fleet/nodes/allocation-claims.ts'
 import { PortHolds } from '../../fleet/nodes/port-holds.ts'
 import { roundedCores } from '../../fleet/nodes/rows.ts'
 import {
@@ -32,6 +32,7 @@ interface GivenCreation {
 }
 
 type Created = Answer<typeof createServer>
+type Result = Settled<Created> | typeof ALONE
 
 /** Creates servers as {@link operations.createServer} does; those that are asked for together are written together. */
 export function creationDesk(deps: operations.ServerDeps): (given: GivenCreation) => Promise<Created> {
@@ -52,14 +53,10 @@ interface Candidate {
 
 /**
  * Each is made or refused by itself, in this order; nothing is written before all have been checked. One that needs more than an address
- * and a port (an allocation by its id, an address of a pool) fails with them all, and each is tried alone.
+ * and a port (an allocation by its id, an address of a pool) goes alone, behind them.
  */
-async function createAll(
-  tx: Tx,
-  deps: operations.ServerDeps,
-  all: readonly GivenCreation[],
-): Promise<Settled<Created>[]> {
-  const settled = new Map<GivenCreation, Settled<Created>>()
+async function createAll(tx: Tx, deps: operations.ServerDeps, all: readonly GivenCreation[]): Promise<Result[]> {
+  const settled = new Map<GivenCreation, Result>()
   const candidates: Candidate[] = []
   for (const given of all) {
     await settle(settled, given, async () => {
@@ -85,13 +82,14 @@ async function createAll(
 
 /** Keeps a refusal for whom it concerns. */
 async function settle(
-  settled: Map<GivenCreation, Settled<Created>>,
+  settled: Map<GivenCreation, Result>,
   given: GivenCreation,
   work: () => Promise<void>,
 ): Promise<void> {
   try {
     await work()
   } catch (error) {
+    if (error instanceof NotTogether) return void settled.set(given, ALONE)
     if (!(error instanceof PanelError) || isStorageFailure(error)) throw error
     settled.set(given, { error })
   }

@@ -103,7 +103,12 @@ export type NewServerRow = Pick<Selectable<Schema['server']>, (typeof NEW_COLUMN
 
 /** Writes new servers. */
 export async function insertServerRows(q: Queries, rows: readonly NewServerRow[]): Promise<void> {
-  await insertServers(q, { rows: JSON.stringify(rows.map((row) => NEW_COLUMNS.map((name) => row[name]))) })
+  await insertServers(q, { rows: JSON.stringify(rows.map((row) => NEW_COLUMNS.map((name) => wellFormed(row[name])))) })
+}
+
+/** SQLite makes no UTF-8 of half a character that JSON has as an escape. */
+function wellFormed(value: string | number | null): string | number | null {
+  return typeof value === 'string' ? value.toWellFormed() : value
 }
 
 const insertServers = statement((q, { rows }: { rows: string }) => {
