@@ -13,12 +13,12 @@ import {
   type NewServerPlan,
   type NodeForNew,
   namedPort,
-  namesakesOf,
   nodesForNew,
   ownerOf,
   planServer,
   templateOf,
 } from './create.ts'
+import { namesakesOf } from './names.ts'
 import * as operations from './operations.ts'
 import { addCommands } from './orders.ts'
 import { namedPorts, readHoldsFor, requestsOf } from './ports.ts'

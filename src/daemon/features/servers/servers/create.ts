@@ -20,15 +20,14 @@ import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
 import { roundedCores } from '../../fleet/nodes/rows.ts'
 import { refuseFixedVariables, refuseStartupLine, refuseStartupName } from './edit.ts'
 import { chosenImage } from './images.ts'
-import { isNamed, nameTaken } from './names.ts'
+import { namesakesOf, nameTaken } from './names.ts'
 import { addCommand, type CommandOf, type OrderDeps } from './orders.ts'
 import { claimPorts, type PrimaryRequest, readHolds, requestsOf } from './ports.ts'
 import { insertServerRows, type NewServerRow } from './rows.ts'
 import type { StoredOrder } from './spec.ts'
 import { definitionOf, withoutMasks } from './view.ts'
 
-/** What is asked for. */
-export type Body = z.output<typeof NewServer>
+type Body = z.output<typeof NewServer>
 
 /** What creates servers works with. */
 export type CreationWork = WorkOver<OrderDeps & { readonly portLooks: Pick<PortLooks, 'isTaken'> }>
@@ -75,7 +74,7 @@ export async function insertServer(
   return { id: row.id, commandId, done }
 }
 
-/** Checks a creation against what is there, and claims its addresses. What it answers is not written yet. */
+/** Checks a creation against what is there, and claims its addresses. What it answers is not written yet; throws the refusal. */
 export async function planServer(
   work: CreationWork,
   body: Body,
@@ -222,6 +221,7 @@ export async function ownerOf({ tx, userId, holder }: WorkOver<OrderDeps>, body:
 
 type Template = ReturnType<typeof definitionOf>
 
+/** The template with this id; throws TEMPLATE_NOT_FOUND. */
 export async function templateOf(tx: Tx, id: string): Promise<Template> {
   const [row] = await keptRows(tx.q, templateById(id))
   if (row === undefined) throw new PanelError('TEMPLATE_NOT_FOUND', 'There is no such template')
@@ -251,25 +251,6 @@ const nodesById = statement((q, { ids }: { ids: string }) =>
     )
     .where('id', 'in', sql<string>`(select value from json_each(${ids}))`),
 )
-
-/** The servers that have these names of these owners, in the same order. */
-export async function namesakesOf(
-  q: Queries,
-  names: readonly { readonly ownerId: string; readonly name: string }[],
-): Promise<(string | undefined)[]> {
-  const found = await serversNamed(q, { names: JSON.stringify(names.map(({ ownerId, name }) => [ownerId, name])) })
-  return found.map(({ id }) => id ?? undefined)
-}
-
-const serversNamed = statement((q, { names }: { names: string }) => ({
-  compile: () =>
-    sql<{ id: string | null }>`
-      select (
-        select id from server
-        where owner_id = given.value ->> 0 and ${isNamed(sql`(given.value ->> 1)`)} and deleting_at is null limit 1
-      ) as id
-      from json_each(${names}) as given order by given.key`.compile(q),
-}))
 
 const userById = compiled((q, id: string) => q.selectFrom('user').select('id').where('id', '=', id))
 const templateById = compiled((q, id: string) =>

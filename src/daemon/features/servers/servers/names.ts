@@ -1,6 +1,6 @@
-import { type RawBuilder, type SqlBool, sql } from 'kysely'
+import { sql } from 'kysely'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
-import type { Tx } from '../../../db/db.ts'
+import type { Queries, Tx } from '../../../db/db.ts'
 import { statement } from '../../../db/statement.ts'
 
 /** A name for a server of this owner; `advice` is what to do when it is taken. */
@@ -16,8 +16,8 @@ interface Naming {
  * a name from earlier times, or since one changed hands, keep it.
  */
 export async function ensureNameFree(tx: Tx, { ownerId, name, advice }: Naming): Promise<void> {
-  const [taken] = await serverNamed(tx.q, { ownerId, name })
-  if (taken !== undefined) throw nameTaken(name, taken.id, advice)
+  const [taken] = await namesakesOf(tx.q, [{ ownerId, name }])
+  if (taken !== undefined) throw nameTaken(name, taken, advice)
 }
 
 /** The refusal of a name that this server has. */
@@ -26,17 +26,24 @@ export function nameTaken(name: string, serverId: string, advice = 'choose anoth
   return new PanelError('SERVER_NAME_TAKEN', message, { meta: { serverId } })
 }
 
-const serverNamed = statement((q, { ownerId, name }: { ownerId: string; name: string }) =>
-  q
-    .selectFrom('server')
-    .select('id')
-    .where('ownerId', '=', ownerId)
-    .where(isNamed(name))
-    .where('deletingAt', 'is', null)
-    .limit(1),
-)
-
-/** Whether a server has exactly this name, which is looked up by the collation of the index first: that finds few. */
-export function isNamed(name: string | RawBuilder<string>): RawBuilder<SqlBool> {
-  return sql<SqlBool>`server.name collate nocase = ${name} and server.name = ${name}`
+/** The server that has the name among those of the owner, for each of these; `undefined`: none. */
+export async function namesakesOf(
+  q: Queries,
+  names: readonly Pick<Naming, 'ownerId' | 'name'>[],
+): Promise<(string | undefined)[]> {
+  const found = await serversNamed(q, { names: JSON.stringify(names.map(({ ownerId, name }) => [ownerId, name])) })
+  return found.map(({ id }) => id ?? undefined)
 }
+
+/** A name is looked up by the collation of the index first: that finds few. */
+const serversNamed = statement((q, { names }: { names: string }) => ({
+  compile: () =>
+    sql<{ id: string | null }>`
+      select (
+        select id from server
+        where owner_id = given.value ->> 0 and server.name collate nocase = (given.value ->> 1)
+          and server.name = (given.value ->> 1) and deleting_at is null
+        limit 1
+      ) as id
+      from json_each(${names}) as given order by given.key`.compile(q),
+}))
