@@ -83,6 +83,21 @@ test('answers 304 to who has the answer, and the answer again when it has change
   expect((await get(panel.url, path, 'pst_nobody', { 'if-none-match': changed.etag ?? '' })).status).toBe(401)
 })
 
+test('far more answers than are made at once are each what they are alone, also when some of them are refused', async () => {
+  panel.advance(MINUTE)
+  const token = world.tokens.get('root') ?? ''
+  const paths = Array.from({ length: 60 }, (_, i) =>
+    i % 10 === 9 ? '/api/locations/loc_nowhere' : `${AUDIT_PATH}?limit=2&page=${i + 1}`,
+  )
+  const together = await Promise.all(paths.map((path) => get(panel.url, path, token)))
+  for (const [place, path] of paths.entries()) {
+    const alone = await get(panel.twinUrl, path, token)
+    const shown = ({ status, text }: { status: number; text: string }) => ({ path, status, body: withoutIds(text) })
+    expect(shown(together[place] ?? alone)).toEqual(shown(alone))
+  }
+  expect(new Set(together.map(({ status }) => status))).toEqual(new Set([200, 404]))
+})
+
 test('an answer is never older than the last write, whoever wrote, and whatever ended meanwhile', async () => {
   const writes = Object.keys(WRITES) as (keyof typeof WRITES)[]
   const one = fc.record({ what: fc.constantFrom(...writes), nth: fc.nat(2), text: fc.stringMatching(/^[a-z]{3,12}$/) })
