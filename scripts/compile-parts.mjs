@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 
 /** For a daemon that does not say that it is ready, and for one that does not end. */
 const MOST_MS = 60_000
@@ -36,15 +36,17 @@ const LISTS = [
 /** `loader`: the text of `bin/parts.ts`; `entry`: the part that runs the program; `names`: all that only declare. */
 export async function compileParts(folder, { loader, entry, names }) {
   const home = mkdtempSync(join(tmpdir(), 'panel-build-'))
-  const cleaner = cleanerOf(home)
+  // Beside the parts: what they import from outside is looked for from where the program lies.
+  const place = mkdtempSync(join(dirname(folder), '.trial-'))
+  const cleaner = cleanerOf(home, place)
   try {
     const parts = `${loader}\nconst parts = exports.openParts(${JSON.stringify(folder)}, { isBuild: true })`
     const loads = names.map((name) => `parts.load(${JSON.stringify(name)})`)
-    const load = program(home, cleaner, 'load', [parts, ...loads, 'parts.cache()'])
+    const load = program({ home, place, cleaner }, 'load', [parts, ...loads, 'parts.cache()'])
     const [code] = await once(load([], ['ignore', 2, 2]), 'exit')
     if (code !== 0) throw new Error('a part of the program cannot be loaded')
     const atEnd = `process.once('exit', () => {\n${OWN_FLAGS}\nparts.cache()\n})`
-    const trial = program(home, cleaner, 'trial', [
+    const trial = program({ home, place, cleaner }, 'trial', [
       parts,
       atEnd,
       END_WITH_BUILD,
@@ -60,16 +62,16 @@ export async function compileParts(folder, { loader, entry, names }) {
 }
 
 /**
- * Removes the folder when its input ends: when this process and all that it has started, which hold the other end too, are done with it or
+ * Removes the folders when its input ends: when this process and all that it has started, which hold the other end too, are done with it or
  * were killed. It is in no group that a terminal ends.
  */
-function cleanerOf(home) {
-  return spawn('sh', ['-c', 'cat && rm -rf "$0"', home], { stdio: ['pipe', 'ignore', 2], detached: true })
+function cleanerOf(...folders) {
+  return spawn('sh', ['-c', 'cat && rm -rf "$@"', 'sh', ...folders], { stdio: ['pipe', 'ignore', 2], detached: true })
 }
 
 /** Writes a program down; what it answers starts it. */
-function program(home, cleaner, name, lines) {
-  const file = join(home, `${name}.cjs`)
+function program({ home, place, cleaner }, name, lines) {
+  const file = join(place, `${name}.cjs`)
   writeFileSync(file, lines.join('\n'))
   return (args, stdio) =>
     spawn(process.execPath, [file, ...args], { stdio: [...stdio, cleaner.stdin], env: environment(home) })

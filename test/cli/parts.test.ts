@@ -1,4 +1,5 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { cpSync, readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -22,7 +23,7 @@ async function copyWith(change: (file: string) => void): Promise<string> {
   const copy = await mkdtemp(join(tmpdir(), 'panel-parts-'))
   copies.push(copy)
   for (const name of ['bin', 'package.json']) cpSync(join(DIST, name), join(copy, name), { recursive: true })
-  symlinkSync(join(DIST, 'node_modules'), join(copy, 'node_modules'))
+  for (const name of ['node_modules', 'src', 'templates']) symlinkSync(join(DIST, name), join(copy, name))
   for (const name of caches) change(join(copy, 'bin', 'parts', name))
   return copy
 }
@@ -69,10 +70,12 @@ describe('a build', () => {
     }
   }
 
-  it('that is killed leaves neither its trial daemon nor its folder behind', async () => {
-    const copy = await copyWith(() => undefined)
-    const folder = await mkdtemp(join(tmpdir(), 'panel-parts-'))
-    copies.push(folder)
+  const trialsIn = (copy: string): string[] =>
+    readdirSync(join(copy, 'bin')).filter((name) => name.startsWith('.trial-'))
+  /** Has the parts of a copy compiled once more, with a folder for what is temporary. */
+  const compile = async (copy: string): Promise<{ readonly build: ChildProcess; readonly temporary: string }> => {
+    const temporary = await mkdtemp(join(tmpdir(), 'panel-parts-'))
+    copies.push(temporary)
     // The program's file has both in it: what loads the parts, and the name of the one that runs.
     const program = readFileSync(join(DIST, 'bin', 'panel.js'), 'utf8')
     const [, loader, entry] =
@@ -81,12 +84,28 @@ describe('a build', () => {
     const script = join(import.meta.dirname, '../../scripts/compile-parts.mjs')
     const code = `import { compileParts } from ${JSON.stringify(script)}\nawait compileParts(${work.join(', ')})`
     const build = spawn(process.execPath, ['--input-type=module', '-e', code], {
-      env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder },
-      stdio: 'ignore',
+      env: { PATH: process.env['PATH'] ?? '', TMPDIR: temporary },
+      stdio: ['ignore', 'ignore', 'pipe'],
     })
-    await until('a daemon is tried', () => naming(folder).some((line) => line.includes('trial.cjs\0daemon')))
+    return { build, temporary }
+  }
+
+  it('tries a daemon with its commands, and leaves nothing behind', async () => {
+    const copy = await copyWith(() => undefined)
+    const { build, temporary } = await compile(copy)
+    let said = ''
+    build.stderr?.on('data', (text) => (said += String(text)))
+    const [code] = await once(build, 'close')
+    expect({ code, said }).toEqual({ code: 0, said: '' })
+    expect([...trialsIn(copy), ...readdirSync(temporary)]).toEqual([])
+  })
+
+  it('that is killed leaves neither its trial daemon nor its folders behind', async () => {
+    const copy = await copyWith(() => undefined)
+    const { build, temporary } = await compile(copy)
+    await until('a daemon is tried', () => naming(copy).some((line) => line.includes('trial.cjs\0daemon')))
     build.kill('SIGKILL')
-    await until('all has ended', () => naming(folder).length === 0)
-    await until('the folder is gone', () => readdirSync(folder).length === 0)
+    await until('all has ended', () => naming(copy).length === 0)
+    await until('the folders are gone', () => readdirSync(temporary).length + trialsIn(copy).length === 0)
   })
 })
