@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { buildConnector } from 'undici'
+import type { buildConnector } from 'undici'
 import { connectTrusted, isLoopbackHost } from '../../shared/platform/listener.ts'
 import { errorText } from '../logger.ts'
 
@@ -26,9 +26,9 @@ export function connectPlain(url: URL, { listenerUid, allowInsecure }: DaemonTru
   })
 }
 
-/** The same for undici. */
-export function daemonConnector(trust: DaemonTrust): buildConnector.connector {
-  const secure = buildConnector({ ...(trust.ca === undefined ? {} : { ca: trust.ca }), timeout: CONNECT_TIMEOUT_MS })
+/** The same for undici, whose connector is for https. */
+export function daemonConnector(trust: DaemonTrust, build: typeof buildConnector): buildConnector.connector {
+  const secure = build({ ...(trust.ca === undefined ? {} : { ca: trust.ca }), timeout: CONNECT_TIMEOUT_MS })
   return (options, done) => {
     if (options.protocol === 'https:') return secure(options, done)
     connectPlain(new URL(`http://${options.host ?? options.hostname}`), trust).then(

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { Agent, fetch } from 'undici'
+import type { Response } from 'undici'
 import { z } from 'zod'
 import { listenersAt } from '../../shared/platform/listener.ts'
 import { AgentFailure } from '../failure.ts'
@@ -57,9 +57,11 @@ async function listenerOf(url: string): Promise<number | undefined> {
 }
 
 async function redeem(options: EnrollOptions): Promise<z.infer<typeof Enrolled>['data']> {
-  let response: Awaited<ReturnType<typeof fetch>>
+  let response: Response
   let body: unknown
-  const dispatcher = new Agent({ connect: daemonConnector(options) })
+  // Nobody else at an agent's start needs it.
+  const { Agent, buildConnector, fetch } = await import('undici')
+  const dispatcher = new Agent({ connect: daemonConnector(options, buildConnector) })
   try {
     response = await fetch(httpUrl(options.url, ENROLL_PATH), {
       method: 'POST',

@@ -86,6 +86,7 @@ export class SshServer {
   readonly #closing = new Set<Promise<void>>()
   #attemptedMs: number
   #net: NetServer | undefined
+  #library: Promise<Server> | undefined
   #report: SftpReport = { enabled: false, port: 0, fingerprint: '', problem: null }
 
   constructor(parts: SshServerParts) {
@@ -110,21 +111,8 @@ export class SshServer {
       return
     }
     try {
-      // Only who has it switched on pays for loading it.
-      const { default: ssh } = await import('ssh2')
-      const { privateKey, fingerprint } = await hostKeyOf(dataDir, ssh.utils)
-      const server = new ssh.Server(
-        {
-          hostKeys: [privateKey],
-          ident: 'panel',
-          algorithms: ALGORITHMS as never, // names that the types list as well, one by one
-          keepaliveInterval: 15_000,
-          keepaliveCountMax: 4,
-        },
-        (client, { ip, port: clientPort, header }) =>
-          this.#connected(ssh, client, { key: `${ip} ${clientPort}`, client: header.identRaw }),
-      )
-      const net = createServer((socket) => this.#admit(server, socket))
+      const { privateKey, fingerprint } = await hostKeyOf(dataDir)
+      const net = createServer((socket) => this.#admit(privateKey, socket))
       await new Promise<void>((resolve, reject) => {
         net.once('error', reject)
         net.listen({ port, ...(host === undefined ? {} : { host }) }, () => resolve())
@@ -187,8 +175,8 @@ export class SshServer {
   }
 
   /** Takes a connection, or lets it go at once where too many wait; who does not come in within 30 s is let go. */
-  #admit(server: Server, socket: Socket): void {
-    const { clock, ending } = this.#parts
+  #admit(privateKey: string, socket: Socket): void {
+    const { clock, ending, log } = this.#parts
     const address = socket.remoteAddress ?? ''
     const ofAddress = [...this.#sockets.values()].filter((one) => one.address === address)
     const isTooMany =
@@ -210,7 +198,29 @@ export class SshServer {
       if (!waiting.isIn && !gone.signal.aborted) socket.destroy()
     })
     socket.setNoDelay(true)
-    server.injectSocket(socket)
+    this.#library ??= this.#load(privateKey)
+    this.#library.then(
+      (server) => socket.destroyed || server.injectSocket(socket),
+      (error: unknown) => {
+        log.error({ err: errorText(error) }, 'SFTP server: what speaks SSH cannot be loaded')
+        socket.destroy()
+      },
+    )
+  }
+
+  /** What speaks SSH, loaded for the first who comes: it takes 14 MB and 90 ms, and most nodes are seldom asked. */
+  async #load(privateKey: string): Promise<Server> {
+    const { default: ssh } = await import('ssh2')
+    return new ssh.Server(
+      {
+        hostKeys: [privateKey],
+        ident: 'panel',
+        algorithms: ALGORITHMS as never, // names that the types list as well, one by one
+        keepaliveInterval: 15_000,
+        keepaliveCountMax: 4,
+      },
+      (client, { ip, port, header }) => this.#connected(ssh, client, { key: `${ip} ${port}`, client: header.identRaw }),
+    )
   }
 
   #connected(ssh: SshModule, client: Connection, about: { readonly key: string; readonly client: string }): void {
