@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Clock, isoTime, systemClock } from '../shared/kernel/time.ts'
-import { collectAll, keepHeapSmall } from '../shared/platform/collect.ts'
+import { collectAll, collectUnused, keepHeapSmall, youngRoom } from '../shared/platform/collect.ts'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
 import { ExposedPath } from '../shared/platform/private-folder.ts'
 import type { App } from './app.ts'
@@ -133,22 +133,35 @@ interface Foreground {
 }
 
 /** How long a start lasts, with all that goes on behind the first answer. */
-const START_MS = 4000
+const START_MS = 3000
 
 /** Longer than V8 remembers how fast the heap was filled. */
-const QUIET_MS = 6000
+const QUIET_MS = 5200
+
+/** So often it is waited for a time in which little happens; a daemon that has much to do keeps what it needs for that. */
+const QUIET_LOOKS = 5
+
+/** Of the 16 MiB, and the same again, that the room of the young ones may have; V8 itself begins with one. */
+const SMALL_ROOM = 4 * 1024 * 1024
 
 /**
  * Leaves memory to the games of the machine, from when the program is loaded: before that, code that was made ready under V8's own flags would
- * not fit. What the start has left is given back behind it, and once more when little happens: V8 makes the room of the young ones smaller only in a
- * collection that finds it filled slowly.
+ * not fit. What the start has left is given back behind it, and again when little happens: V8 makes the room of the young ones smaller only in a
+ * collection that finds it filled slowly, and not in each of those.
  */
 export function spareMemory(): void {
   keepHeapSmall()
   setTimeout(() => {
     collectAll()
-    setTimeout(collectAll, QUIET_MS).unref()
+    spareYoungRoom(QUIET_LOOKS)
   }, START_MS).unref()
+}
+
+function spareYoungRoom(looks: number): void {
+  setTimeout(() => {
+    collectUnused()
+    if (youngRoom() > SMALL_ROOM && looks > 1) spareYoungRoom(looks - 1)
+  }, QUIET_MS).unref()
 }
 
 /** Starts a daemon, does `work`, and stops it; says why a start fails as a person would want to read it. */

@@ -1,4 +1,4 @@
-import { setFlagsFromString } from 'node:v8'
+import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /** So much may wait to be collected. */
@@ -38,6 +38,9 @@ export function collectPassed(bytes: number): void {
   run()
 }
 
+/** After so many collections V8 forgets what it has made of a function that was not called in between. */
+const V8_OLD_AGE = 5
+
 /** How much more than what was in use V8 lets a heap become before it looks for garbage again, in percent. */
 const GROWS_PERCENT = 20
 
@@ -62,6 +65,21 @@ export function keepHeapSmall(): void {
 /** Collects all garbage now, such as that of a start, and lets V8 see from where the heap grows; it takes some ten milliseconds. */
 export function collectAll(): void {
   run()
+}
+
+/**
+ * The same, and with it what V8 has made of functions that nothing has called since the collection before, such as those of a start: it makes them anew
+ * from their text when they are called again. By itself it waits for some collections more, which come hours later where little is done.
+ */
+export function collectUnused(): void {
+  setFlagsFromString('--bytecode-old-age=1')
+  run()
+  setFlagsFromString(`--bytecode-old-age=${V8_OLD_AGE}`)
+}
+
+/** The bytes that V8 keeps for young objects. */
+export function youngRoom(): number {
+  return getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')?.space_size ?? 0
 }
 
 /**
