@@ -45,7 +45,18 @@ const OPERATOR_FIELDS = [
 /** Columns that are the panel's alone: no specification has them, so the node need not hear of a change. */
 const PANEL_COLUMNS: ReadonlySet<string> = new Set(['description', 'databaseAllocation'])
 
+/** What other servers of the owner, the node or its addresses have a say in. */
+const OTHERS_FIELDS = [
+  'name',
+  'allocatedMemoryMb',
+  'allocatedCpuCores',
+  'primaryPort',
+  'primaryIp',
+  'allocationId',
+] as const satisfies readonly (keyof ServerPatch)[]
+
 type Patch = z.output<typeof ServerPatch>
+type WantedColumns = Awaited<ReturnType<typeof wantedColumns>>
 
 /** What an edit needs of the rest of the daemon. */
 export type EditDeps = OrderDeps & ResizeDeps & { readonly bus: Bus; readonly portLooks: Pick<PortLooks, 'isTaken'> }
@@ -57,15 +68,34 @@ interface EditAt {
   readonly holder: Holder
 }
 
+/** An edit that may be carried out; without columns nothing changes. */
+export interface EditPlan {
+  readonly row: ServerRow
+  readonly columns?: Readonly<Partial<WantedColumns>>
+  readonly generation: number
+  readonly done: Done
+  readonly appliesAt: AppliesAt
+}
+
 /**
  * Edits a server; what changes how it runs reaches its node as a new specification, in force at the next start. Leaves
  * nothing when nothing changes.
  */
 export async function changeServer(
-  { tx, deps, holder, userId }: WorkOver<EditDeps>,
+  work: WorkOver<EditDeps>,
   { serverId, patch }: { readonly serverId: string; readonly patch: Patch },
-): Promise<{ readonly done: Done; readonly appliesAt: AppliesAt }> {
-  const row = await findServerRow(tx.q, serverId)
+): Promise<Pick<EditPlan, 'done' | 'appliesAt'>> {
+  const plan = await planEdit(work, await findServerRow(work.tx.q, serverId), patch)
+  await writeEdit(work, plan)
+  return plan
+}
+
+/** Checks an edit and says what it writes. Only another address is taken here already ({@link needsOthers}). */
+export async function planEdit(
+  { tx, deps, holder, userId }: WorkOver<EditDeps>,
+  row: ServerRow | undefined,
+  patch: Patch,
+): Promise<EditPlan> {
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   refuseSuspended(row)
   if (row.deletingAt !== null) {
@@ -75,15 +105,15 @@ export async function changeServer(
   }
   refuseStartupLine(patch.startupCommand)
   const before = comparable(row)
-  const wanted = await wantedColumns({ tx, clock: deps.clock, looks: deps.portLooks, holder }, row, patch)
-  refuseStartupName(definitionOf(row), { ...row, ...wanted.columns })
-  const changedColumns = changes(before, wanted.columns)
-  if (changedColumns === undefined) return { done: {}, appliesAt: 'now' }
+  const columns = await wantedColumns({ tx, clock: deps.clock, looks: deps.portLooks, holder }, row, patch)
+  refuseStartupName(definitionOf(row), { ...row, ...columns })
+  const changedColumns = changes(before, columns)
+  if (changedColumns === undefined) return { row, generation: row.generation, done: {}, appliesAt: 'now' }
   await refuseOperatorFields({ tx, row, holder, patch }, changedColumns)
   if (patch.name !== undefined && patch.name !== row.name)
     await ensureNameFree(tx, { ownerId: row.ownerId, name: patch.name })
   const changed = byFieldName(changedColumns)
-  const { memoryMb, cpuCores, diskMb } = { ...row, ...wanted.columns }
+  const { memoryMb, cpuCores, diskMb } = { ...row, ...columns }
   refuseDiskBelowUse(row, diskMb, deps)
   const appliesAt = await whenApplied({ tx, deps }, row, changedColumns)
   if (memoryMb > row.memoryMb || cpuCores > row.cpuCores) {
@@ -97,21 +127,33 @@ export async function changeServer(
   }
   const isForNode = Object.keys(changedColumns).some((column) => !PANEL_COLUMNS.has(column))
   const generation = isForNode ? row.generation + 1 : row.generation
-  await tx.q
-    .updateTable('server')
-    .set({ ...wanted.columns, generation, updatedAt: tx.now })
-    .where('id', '=', row.id)
-    .execute()
-  if (isForNode) {
-    await replaceQueuedApplies(tx, deps.bus, row)
-    await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
-  }
   const data = { updatedBy: userId, change: Object.keys(changed).join(',') }
   const done: Done = {
     audit: { resourceId: row.id, details: maskEnvironment(changed, row) },
     events: [{ type: 'server_updated', serverId: row.id, data }],
   }
-  return { done, appliesAt }
+  return { row, columns, generation, done, appliesAt }
+}
+
+/** Writes what was planned. */
+export async function writeEdit(
+  { tx, deps }: Pick<WorkOver<EditDeps>, 'tx' | 'deps'>,
+  { row, columns, generation }: EditPlan,
+): Promise<void> {
+  if (columns === undefined) return
+  await tx.q
+    .updateTable('server')
+    .set({ ...columns, generation, updatedAt: tx.now })
+    .where('id', '=', row.id)
+    .execute()
+  if (generation === row.generation) return
+  await replaceQueuedApplies(tx, deps.bus, row)
+  await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
+}
+
+/** Whether an edit is judged by more than its server, or takes something before it is written: a name, a share of the node, an address. */
+export function needsOthers(patch: Patch): boolean {
+  return OTHERS_FIELDS.some((field) => patch[field] !== undefined)
 }
 
 /** Refuses a startup line of a server's own in which the place of a value cannot be known. */
@@ -135,7 +177,7 @@ export function refuseStartupName(
 
 async function wantedColumns(at: EditAt, row: ServerRow, patch: Patch) {
   const allocationId = await movedAllocation(at, row, patch)
-  const columns = {
+  return {
     ...(patch.name === undefined ? {} : { name: patch.name }),
     ...(patch.description === undefined ? {} : { description: patch.description }),
     ...(patch.startupCommand === undefined ? {} : { startupCommand: patch.startupCommand }),
@@ -160,7 +202,6 @@ async function wantedColumns(at: EditAt, row: ServerRow, patch: Patch) {
     ...(patch.mounts === undefined ? {} : { mounts: JSON.stringify(patch.mounts) }),
     ...(allocationId === undefined ? {} : { allocationId }),
   }
-  return { columns }
 }
 
 /** Names that are not given keep their value; the mask of a secret means unchanged. */

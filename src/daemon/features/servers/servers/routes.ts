@@ -1,5 +1,5 @@
 import { listAdminServers } from '../../../../shared/api/admin-servers.ts'
-import { getServer, getServerStats, listServers } from '../../../../shared/api/servers.ts'
+import { getServer, getServerStats, listServers, patchServer, updateServer } from '../../../../shared/api/servers.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { type Holder, visibleServers } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
@@ -7,6 +7,7 @@ import type { Queries } from '../../../db/db.ts'
 import { operate } from '../../../http/operate.ts'
 import { cachedRoute, holderOf, type Route, route } from '../../../http/route.ts'
 import { bulkRoutes } from './bulk-routes.ts'
+import { editDesk } from './edit-together.ts'
 import { lifeRoutes } from './life-routes.ts'
 import * as operations from './operations.ts'
 import { orderRoutes } from './order-routes.ts'
@@ -19,6 +20,7 @@ import { type Included, liveFacts, statusOf, toListed, toServer, usageOf, type V
 /** Servers: list, create, show, edit, delete, suspend, orders, usage. */
 export function serverRoutes(deps: operations.ServerDeps): Route[] {
   const { db, facts } = deps
+  const edit = editDesk(deps)
   return [
     cachedRoute(listServers, async ({ query }, context) => {
       const { at } = context
@@ -44,8 +46,8 @@ export function serverRoutes(deps: operations.ServerDeps): Route[] {
       const row = await present(context.at.q, params.serverId)
       return toServer(row, await viewerOf(context.at, holderOf(context), [row]), liveFacts(facts, context))
     }),
-    operate(operations.updateServer, deps),
-    operate(operations.patchServer, deps),
+    route(updateServer, (input, { principal }) => edit({ operation: operations.updateServer, principal, input })),
+    route(patchServer, (input, { principal }) => edit({ operation: operations.patchServer, principal, input })),
     operate(operations.resizeStorage, deps),
     operate(operations.deleteServer, deps),
     route(getServerStats, async ({ params }) => {

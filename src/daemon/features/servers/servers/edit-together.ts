@@ -1,0 +1,82 @@
+import type { patchServer, updateServer } from '../../../../shared/api/servers.ts'
+import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { type Principal, perform, type Work, workOf } from '../../../access/operation.ts'
+import type { Tx } from '../../../db/db.ts'
+import { ALONE, gather, type Settled } from '../../../db/gather.ts'
+import { isStorageFailure } from '../../../db/sqlite/failures.ts'
+import { type EditPlan, needsOthers, planEdit, writeEdit } from './edit.ts'
+import type * as operations from './operations.ts'
+import { findServerRows } from './rows.ts'
+import { toServer, viewerOf } from './view.ts'
+
+/** An edit with who asks for it, by which endpoint. */
+interface GivenEdit {
+  readonly operation: typeof operations.updateServer | typeof operations.patchServer
+  readonly principal: Principal
+  readonly input: Input<typeof updateServer>
+}
+
+type Edited = Answer<typeof updateServer>
+type Result = Settled<Edited> | typeof ALONE
+
+/** Edits servers as {@link operations.updateServer} does; those that are asked for together are written together. */
+export function editDesk(deps: operations.ServerDeps): (given: GivenEdit) => Promise<Edited> {
+  return gather<GivenEdit, Edited>(deps.db, async (tx, given) => {
+    const [only] = given
+    if (given.length > 1 || only === undefined) return await editAll(tx, deps, given)
+    return [{ value: await perform(tx, only.operation, { deps, ...only }) }]
+  })
+}
+
+/** An edit that may be carried out. */
+interface Planned {
+  readonly given: GivenEdit
+  readonly work: Work<typeof updateServer | typeof patchServer, operations.ServerDeps>
+  readonly plan: EditPlan
+}
+
+/**
+ * Each is made or refused by itself; nothing is written before all have been checked. What others have a say in goes alone, and so do
+ * further edits of a server that is among them.
+ */
+async function editAll(tx: Tx, deps: operations.ServerDeps, all: readonly GivenEdit[]): Promise<Result[]> {
+  const settled = new Map<GivenEdit, Result>()
+  const together = new Map<string, GivenEdit>()
+  for (const given of all) {
+    const { params, body } = given.input
+    if (needsOthers(body) || together.has(params.serverId)) settled.set(given, ALONE)
+    else together.set(params.serverId, given)
+  }
+  const found = await findServerRows(tx.q, [...together.keys()])
+  const rows = new Map(found.map((row) => [row.id, row]))
+  const planned: Planned[] = []
+  const plan = async (serverId: string, given: GivenEdit): Promise<void> => {
+    try {
+      const work = await workOf(tx, { endpoint: given.operation.endpoint, deps, principal: given.principal })
+      planned.push({ given, work, plan: await planEdit(work, rows.get(serverId), given.input.body) })
+    } catch (error) {
+      if (!(error instanceof PanelError) || isStorageFailure(error)) throw error
+      settled.set(given, { error })
+    }
+  }
+  await Promise.all(Array.from(together, ([serverId, given]) => plan(serverId, given)))
+  for (const [given, answer] of await write(tx, planned)) settled.set(given, { value: answer })
+  return all.map((given) => settled.get(given) ?? { error: new Error('an edit was left out') })
+}
+
+/** Writes the edits with what they leave; answers how each server is shown to who has asked for it. */
+async function write(tx: Tx, planned: readonly Planned[]): Promise<Map<GivenEdit, Edited>> {
+  await Promise.all(planned.map(({ work, plan }) => writeEdit(work, plan)))
+  const stored = await findServerRows(tx.q, planned.map(({ plan }) => plan.row.id)) // biome-ignore format: one line
+  const rows = new Map(stored.map((row) => [row.id, row]))
+  const answers = new Map<GivenEdit, Edited>()
+  for (const { given, work, plan } of planned) {
+    const row = rows.get(plan.row.id)
+    if (row === undefined) throw new Error('a server was left out')
+    const shown = toServer(row, await viewerOf(tx, work.holder, [row]), work.deps.facts)
+    answers.set(given, { ...shown, appliesAt: plan.appliesAt })
+    await work.record(plan.done)
+  }
+  return answers
+}
