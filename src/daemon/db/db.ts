@@ -106,8 +106,8 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     onForeign: (listener: () => void) => changes.onForeign(listener),
   }
   const reading = (note: NonNullable<ConnectionSource['note']>): Queries =>
-    new KeepingQueries({ ...source, note }, { results, sight: known })
-  const read = reading(() => undefined)
+    new KeepingQueries({ ...source, note }, { results, sight: known, shared: () => read })
+  const read: Queries = reading(() => undefined)
   return {
     file,
     read,

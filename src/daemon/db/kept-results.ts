@@ -1,4 +1,5 @@
 import type { CompiledQuery, Kysely } from 'kysely'
+import type { Queries } from './db.ts'
 import type { Schema } from './schema.ts'
 import type { ConnectionSource } from './sqlite/dialect.ts'
 import { type MadeStatement, rowsBy, SqliteQueries } from './sqlite/queries.ts'
@@ -77,12 +78,30 @@ export class KeepingQueries extends SqliteQueries {
   readonly #results: KeptResults
   readonly #sight: Sight
   readonly #note: ConnectionSource['note']
+  readonly #shared: (() => Queries) | undefined
 
-  constructor(source: ConnectionSource, { results, sight }: { results: KeptResults; sight: Sight }) {
+  /** `shared`: what several who ask may read by together; none inside a transaction. */
+  constructor(
+    source: ConnectionSource,
+    { results, sight, shared }: { results: KeptResults; sight: Sight; shared?: () => Queries },
+  ) {
     super(source)
     this.#results = results
     this.#sight = sight
     this.#note = source.note
+    this.#shared = shared
+  }
+
+  /** Whether it is outside of transactions, where rows for several who ask may come by one statement. */
+  get isShared(): boolean {
+    return this.#shared !== undefined
+  }
+
+  /** Where others read these rows too by this statement, who notes nothing: it is noted here. None inside a transaction. */
+  shared(sql: string, keepsTo: RowsById): Queries | undefined {
+    if (this.#shared === undefined) return undefined
+    this.#note?.(sql, keepsTo)
+    return this.#shared()
   }
 
   /** For who keeps by other means what a statement has read: notes it for who asks, and says when that has changed. `stays`: not by rows that are added. */

@@ -21,6 +21,12 @@ export interface Statement<P, O> {
   readonly sql: () => string
 }
 
+/** Runs a statement whose rows come as JSON, and answers them. */
+export interface JsonStatement<P, O> {
+  (q: Queries, values: P): Promise<O[]>
+  readonly sql: () => string
+}
+
 /** Stands before the name of a value while the SQL is made; no value of ours begins with it. */
 const PLACE = '\0value:'
 
@@ -52,17 +58,18 @@ export function statement<P extends Readonly<Record<string, SqlValue>>, O>(
 export function jsonStatement<P extends Readonly<Record<string, SqlValue>>, DB, TB extends keyof DB, O>(
   build: (q: Queries, places: P) => SelectQueryBuilder<DB, TB, O>,
   options: StatementOptions<P> = {},
-): (q: Queries, values: P) => Promise<O[]> {
+): JsonStatement<P, O> {
   let names: readonly string[] = []
   const run = statement((q, places: P) => {
     const made = asJson(build(q, places))
     names = made.names
     return made
   }, options)
-  return async (q, values) => {
+  const read = async (q: Queries, values: P): Promise<O[]> => {
     const texts = await run(q, values)
     return rowsOf<O>(names, texts)
   }
+  return Object.assign(read, { sql: run.sql })
 }
 
 interface Made<O> {

@@ -12,8 +12,9 @@ import type { Visibility } from '../../../access/permit.ts'
 import { assignedNodes } from '../../../access/relations.ts'
 import { compiled } from '../../../core/cached.ts'
 import type { Queries } from '../../../db/db.ts'
-import { keptRows } from '../../../db/kept-results.ts'
+import { KeepingQueries, keptRows } from '../../../db/kept-results.ts'
 import { countQuery, keptTotal, offsetOf, totalByPage } from '../../../db/paging.ts'
+import { readTogether } from '../../../db/read-together.ts'
 import type { Schema } from '../../../db/schema.ts'
 import { rowsBy } from '../../../db/sqlite/queries.ts'
 import { jsonStatement, statement } from '../../../db/statement.ts'
@@ -131,8 +132,12 @@ const serverById = statement(
   { keepsTo: ({ id }) => ({ table: 'server', ids: [id] }) },
 )
 
-/** The server with this id. */
+/** The server with this id. Outside of transactions, others that are asked for meanwhile are read with it. */
 export async function findServerRow(q: Queries, id: string) {
+  if (q instanceof KeepingQueries && q.isShared) {
+    const found = await serverTogether(q, id)
+    return found === undefined ? undefined : (await withDefinitions(q, [found]))[0]
+  }
   const [row] = await serverById(q, { id })
   return row === undefined ? undefined : kept(row, row.templateDefinition)
 }
@@ -144,6 +149,8 @@ const serversByIds = jsonStatement(
       .where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
   { keepsTo: ({ ids }) => ({ table: 'server', ids: JSON.parse(ids) as string[] }) }, // made of such below
 )
+
+const serverTogether = readTogether(serversByIds, 'server')
 
 /** Those of the servers with these ids that are there, in any order. */
 export async function findServerRows(q: Queries, ids: readonly string[]): Promise<ServerRow[]> {

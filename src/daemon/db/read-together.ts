@@ -1,0 +1,79 @@
+import type { Queries } from './db.ts'
+import { KeepingQueries } from './kept-results.ts'
+import type { JsonStatement } from './statement.ts'
+
+/** As many as there are connections that read: what comes while all are busy is read next, by one statement. */
+const AT_ONCE = 2
+const MOST_IDS = 64
+
+interface Waiting<O> {
+  readonly resolve: (row: O | undefined) => void
+  readonly reject: (error: unknown) => void
+}
+
+/**
+ * Reads single rows outside of transactions so that those which are asked for at the same time come by one statement: the way to a
+ * thread of SQLite and back costs several times what a row does. `statement` answers the rows with these ids (as JSON) of `table`; the answer is `undefined`
+ * for one that is not there. Inside a transaction it is a statement of its own.
+ */
+export function readTogether<O extends { readonly id: string }>(
+  statement: JsonStatement<{ readonly ids: string }, O>,
+  table: string,
+): (q: Queries, id: string) => Promise<O | undefined> {
+  const batches = new WeakMap<Queries, Batch<O>>()
+  const read = (q: Queries, ids: readonly string[]): Promise<O[]> => statement(q, { ids: JSON.stringify(ids) })
+  return async (q, id) => {
+    const shared = q instanceof KeepingQueries ? q.shared(statement.sql(), { table, ids: [id] }) : undefined
+    if (shared === undefined) return (await read(q, [id]))[0]
+    const batch = batches.get(shared) ?? new Batch((ids) => read(shared, ids))
+    batches.set(shared, batch)
+    return await batch.row(id)
+  }
+}
+
+class Batch<O extends { readonly id: string }> {
+  readonly #read: (ids: readonly string[]) => Promise<O[]>
+  readonly #waiting = new Map<string, Waiting<O>[]>()
+  #running = 0
+  #isPlanned = false
+
+  constructor(read: (ids: readonly string[]) => Promise<O[]>) {
+    this.#read = read
+  }
+
+  row(id: string): Promise<O | undefined> {
+    return new Promise((resolve, reject) => {
+      const known = this.#waiting.get(id)
+      if (known === undefined) this.#waiting.set(id, [{ resolve, reject }])
+      else known.push({ resolve, reject })
+      this.#plan()
+    })
+  }
+
+  /** Behind all that this turn of the event loop has brought. */
+  #plan(): void {
+    if (this.#isPlanned || this.#running >= AT_ONCE || this.#waiting.size === 0) return
+    this.#isPlanned = true
+    setImmediate(() => {
+      this.#isPlanned = false
+      void this.#readNext()
+    })
+  }
+
+  async #readNext(): Promise<void> {
+    const taken = [...this.#waiting].slice(0, MOST_IDS)
+    for (const [id] of taken) this.#waiting.delete(id)
+    this.#running += 1
+    this.#plan()
+    try {
+      const found = await this.#read(taken.map(([id]) => id))
+      const rows = new Map(found.map((row) => [row.id, row]))
+      for (const [id, waiting] of taken) for (const { resolve } of waiting) resolve(rows.get(id))
+    } catch (error) {
+      for (const [, waiting] of taken) for (const { reject } of waiting) reject(error)
+    } finally {
+      this.#running -= 1
+      this.#plan()
+    }
+  }
+}
