@@ -23,6 +23,9 @@ export const ROOT = { email: 'root@example.org', password: 'Correct horse 9 batt
 /** A folder for CPU profiles of the daemon; each is written when the daemon ends. */
 const PROFILES = process.env['PANEL_BENCH_PROFILES']
 
+/** What `./panel` sets for what it starts. */
+export const AS_STARTED = { MALLOC_ARENA_MAX: '2' } as const
+
 const RAISED = {
   PANEL_LIMITS__REQUESTS_PER_MINUTE: '100000000',
   PANEL_LIMITS__AUTH_REQUESTS_PER_MINUTE: '100000000',
@@ -104,6 +107,7 @@ export class BenchPanel {
       ...SFTP_HERE,
       HOME: this.home,
       NODE_ENV: 'production',
+      ...AS_STARTED,
       PANEL_URL: this.url,
       PANEL_TOKEN: this.#token,
       PANEL_SETUP_TOKEN: SETUP_TOKEN,
