@@ -7,7 +7,7 @@ import { ALONE, gather, type Settled } from '../../../db/gather.ts'
 import { isStorageFailure } from '../../../db/sqlite/failures.ts'
 import { type EditPlan, needsOthers, planEdit, writeEdit } from './edit.ts'
 import type * as operations from './operations.ts'
-import { findServerRows } from './rows.ts'
+import { findServerRows, type ServerRow } from './rows.ts'
 import { toServer, viewerOf } from './view.ts'
 
 /** An edit with who asks for it, by which endpoint. */
@@ -68,15 +68,17 @@ async function editAll(tx: Tx, deps: operations.ServerDeps, all: readonly GivenE
 /** Writes the edits with what they leave; answers how each server is shown to who has asked for it. */
 async function write(tx: Tx, planned: readonly Planned[]): Promise<Map<GivenEdit, Edited>> {
   await Promise.all(planned.map(({ work, plan }) => writeEdit(work, plan)))
-  const stored = await findServerRows(tx.q, planned.map(({ plan }) => plan.row.id)) // biome-ignore format: one line
-  const rows = new Map(stored.map((row) => [row.id, row]))
   const answers = new Map<GivenEdit, Edited>()
   for (const { given, work, plan } of planned) {
-    const row = rows.get(plan.row.id)
-    if (row === undefined) throw new Error('a server was left out')
+    const row = editedRow(plan, tx.now)
     const shown = toServer(row, await viewerOf(tx, work.holder, [row]), work.deps.facts)
     answers.set(given, { ...shown, appliesAt: plan.appliesAt })
     await work.record(plan.done)
   }
   return answers
+}
+
+/** As it would be read again: nothing that is joined to a server's row changes by an edit that goes with others. */
+function editedRow({ row, columns, generation }: EditPlan, updatedAt: Tx['now']): ServerRow {
+  return columns === undefined ? row : { ...row, ...columns, generation, updatedAt }
 }
