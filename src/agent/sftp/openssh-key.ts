@@ -4,7 +4,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, randomBytes } f
 
 const TYPE = 'ssh-ed25519'
 const MAGIC = Buffer.from('openssh-key-v1\0', 'latin1')
-const FRAME = /^-----BEGIN OPENSSH PRIVATE KEY-----\n([A-Za-z0-9+/=\n]+)-----END OPENSSH PRIVATE KEY-----\n?$/
+const FRAME = /^-----BEGIN OPENSSH PRIVATE KEY-----\r?\n([A-Za-z0-9+/=\s]+)\r?\n-----END OPENSSH PRIVATE KEY-----$/
 /** What stands before the seed of an Ed25519 key in PKCS #8 (RFC 8410). */
 const PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex')
 const BEYOND = 'the key is shorter than it says'
@@ -27,15 +27,17 @@ export function newKey(comment: string): string {
   return `-----BEGIN OPENSSH PRIVATE KEY-----\n${lines}-----END OPENSSH PRIVATE KEY-----\n`
 }
 
-/** The public half as SSH sends it. Throws for what is no unencrypted Ed25519 key, or whose halves do not belong together. */
+/**
+ * The public half as SSH sends it. Throws for what is no unencrypted Ed25519 key, or whose halves do not belong together. It is as strict as the library: what
+ * passes here must not be refused when the first connection comes.
+ */
 export function publicHalf(text: string): Buffer {
-  const body = FRAME.exec(text.replaceAll('\r\n', '\n'))?.[1]
+  const body = FRAME.exec(text.trim())?.[1]
   if (body === undefined) throw new Error('it is no private key of OpenSSH')
   const read = reader(Buffer.from(body, 'base64'))
   if (!read.bytes(MAGIC.length).equals(MAGIC)) throw new Error('it is no private key of OpenSSH')
-  if (read.field().toString() !== 'none') throw new Error('it is encrypted')
-  read.field()
-  read.field()
+  const [cipher, derivation, options] = [read.field(), read.field(), read.field()]
+  if (`${cipher} ${derivation} ${options}` !== 'none none ') throw new Error('it is encrypted')
   if (read.uint32() !== 1) throw new Error('it is not one key')
   const blob = read.field()
   const secret = reader(read.field())
@@ -46,6 +48,8 @@ export function publicHalf(text: string): Buffer {
   const pair = secret.field()
   const halves = [publicBlob(point), publicBlob(pair.subarray(32)), publicBlob(pointOf(pair.subarray(0, 32)))]
   if (halves.some((half) => !half.equals(blob))) throw new Error('its halves do not belong together')
+  secret.field() // the comment
+  if (!isPadding(secret.rest()) || read.rest().length > 0) throw new Error('it is damaged')
   return blob
 }
 
@@ -79,6 +83,10 @@ function padded(secret: Buffer): Buffer {
   return Buffer.concat([secret, Buffer.from(Array.from({ length: missing }, (_, index) => index + 1))])
 }
 
+function isPadding(bytes: Buffer): boolean {
+  return bytes.length < 255 && bytes.every((byte, index) => byte === index + 1)
+}
+
 function reader(from: Buffer) {
   let at = 0
   const bytes = (count: number): Buffer => {
@@ -87,5 +95,5 @@ function reader(from: Buffer) {
     return from.subarray(at - count, at)
   }
   const uint32 = (): number => bytes(4).readUInt32BE()
-  return { bytes, uint32, field: () => bytes(uint32()) }
+  return { bytes, uint32, field: () => bytes(uint32()), rest: () => bytes(from.length - at) }
 }

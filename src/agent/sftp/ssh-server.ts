@@ -202,6 +202,7 @@ export class SshServer {
     this.#library.then(
       (server) => socket.destroyed || server.injectSocket(socket),
       (error: unknown) => {
+        this.#library = undefined // what was missing, such as a file descriptor, may be there for the next
         log.error({ err: errorText(error) }, 'SFTP server: what speaks SSH cannot be loaded')
         socket.destroy()
       },
