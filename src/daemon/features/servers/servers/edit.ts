@@ -151,7 +151,7 @@ export async function writeEdit(
   await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
 }
 
-/** Whether an edit is judged by more than its server, or takes something before it is written: a name, a share of the node, an address. */
+/** Whether others than its server have a say in an edit, or it takes something before it is written: a name, a share of the node, an address. */
 export function needsOthers(patch: Patch): boolean {
   return OTHERS_FIELDS.some((field) => patch[field] !== undefined)
 }
