@@ -240,7 +240,7 @@ describe('what the nodes are sent', () => {
   })
 })
 
-test('what carries a key of idempotency is made once beside edits, and an edit with such a key is one as any other', async () => {
+test('what carries a key of idempotency is made once beside edits, and an edit with such a key is an ordinary one', async () => {
   const servers = await make(14)
   const send = async (method: 'POST' | 'PATCH', path: string, body: object) => {
     const response = await fetch(`${stage.panel.url}/api/servers${path}`, {

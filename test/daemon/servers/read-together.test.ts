@@ -75,7 +75,7 @@ test('no read that begins after an edit was answered shows what was before, and 
   const servers = await make(6)
   const ids = servers.map(({ id }) => id)
   /** The number of the last edit that was answered. */
-  const written = new Map(ids.map((id) => [id, 0]))
+  const written = new Map<string, number>(ids.map((id) => [id, 0]))
   const texts = new Map<string, string>()
   let isOver = false
   let unchanged = 0
