@@ -70,11 +70,13 @@ async function withoutAgent(): Promise<RoundCosts> {
 async function requestCosts(panel: BenchPanel, serverId: (index: number) => string): Promise<RoundCosts> {
   const { url, token } = panel
   const get = (path: string): Target => ({ url, token, path })
-  const someServer = (index: number): string => `/api/servers/${serverId(scattered(index, SERVERS))}`
+  // On from one load to the next: what was asked before would come from memory, and what was written before would change nothing.
+  let asked = 0
+  const someServer = (): string => `/api/servers/${serverId(scattered(asked++, SERVERS))}`
   const write: Request = {
     method: 'PATCH',
     path: someServer,
-    body: (index) => JSON.stringify({ description: `changed for the ${index}th time` }),
+    body: () => JSON.stringify({ description: `changed for the ${asked}th time` }),
   }
   const mixed = { every: WRITE_EVERY, request: write }
   const costs: RoundCosts = {

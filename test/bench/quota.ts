@@ -142,13 +142,13 @@ function daemonOf({ url, token: ofRoot }: BenchPanel, token?: string): Pick<Targ
 async function casesOf(panel: BenchPanel): Promise<{ cases: Record<string, Case>; write: Request }> {
   await seedServers(panel, SERVERS)
   await seedAudit(panel.database, AUDIT_ROWS)
-  const someServer = (index: number): string => seededId(scattered(index, SERVERS))
-  const page = (path: string) => (index: number) => `${path}?limit=${PAGE}&page=${1 + scattered(index, SERVERS / PAGE)}`
+  const someServer = (): string => seededId(scattered(asked++, SERVERS))
+  const page = (path: string) => () => `${path}?limit=${PAGE}&page=${1 + scattered(asked++, SERVERS / PAGE)}`
   const cases: Record<string, Case> = {
     publicSettings: { request: { path: '/api/settings/public' }, least: 0.4 },
     profile: { request: { path: '/api/auth/profile' }, least: 0.2 },
     oneServer: { request: { path: `/api/servers/${seededId(SERVERS / 2)}` }, least: 0.2 },
-    oneServerMixed: { request: { path: (index) => `/api/servers/${someServer(index)}` }, least: 0.08, isMixed: true },
+    oneServerMixed: { request: { path: () => `/api/servers/${someServer()}` }, least: 0.08, isMixed: true },
     nodes: { request: { path: '/api/nodes' }, least: 0.2 },
     auditPage: { request: { path: `/api/admin/audit-logs?limit=${PAGE}` }, least: 0.2 },
     auditPageMixed: { request: { path: page('/api/admin/audit-logs') }, least: 0.08, isMixed: true },
@@ -163,7 +163,7 @@ async function casesOf(panel: BenchPanel): Promise<{ cases: Record<string, Case>
   }
   const write: Request = {
     method: 'PATCH',
-    path: (index) => `/api/servers/${someServer(index)}`,
+    path: () => `/api/servers/${someServer()}`,
     // Never the same twice: what changes nothing leaves all answers as they were.
     body: () => JSON.stringify({ description: `changed for the ${++changes}th time` }),
   }
@@ -171,6 +171,8 @@ async function casesOf(panel: BenchPanel): Promise<{ cases: Record<string, Case>
 }
 
 let changes = 0
+/** Goes on from one round to the next: what was asked in the round before would come from memory. */
+let asked = 0
 
 /** The token of an account that may see no server. */
 async function newcomer(panel: BenchPanel): Promise<string> {
