@@ -189,6 +189,13 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/agent/files/reach.ts': { sees: 'remote host', patterns: [String.raw`/^\[|\]$/g`] },
   'src/agent/sftp/line-input.ts': { sees: 'client', patterns: [String.raw`/\u001b(?:\[[0-9;?]{0,16}[@-~]|O.|.)/g`] },
+  'src/agent/sftp/openssh-key.ts': {
+    sees: 'machine',
+    patterns: [
+      '/.{1,70}/g',
+      String.raw`/^-----BEGIN OPENSSH PRIVATE KEY-----\r?\n([A-Za-z0-9+/=\s]+)\r?\n-----END OPENSSH PRIVATE KEY-----$/`,
+    ],
+  },
   'src/agent/sftp/shell.ts': { sees: 'game', patterns: [String.raw`/[\r\n]+/g`] },
   'src/agent/sftp/ssh-server.ts': { sees: 'machine', patterns: [String.raw`/^::ffff:(?=\d+\.)/i`] },
   'src/daemon/features/accounts/ssh-keys/public-key.ts': {
