@@ -138,8 +138,11 @@ const START_MS = 3000
 /** Longer than V8 remembers how fast the heap was filled. */
 const QUIET_MS = 5200
 
-/** So often it is waited for a time in which little happens; a daemon that has much to do keeps what it needs for that. */
-const QUIET_LOOKS = 5
+/** A daemon that takes more of a processor has something to do: it keeps what V8 has made for that. */
+const QUIET_SHARE = 0.05
+
+/** So often V8 is asked for the room of the young ones when little happens. */
+const QUIET_COLLECTIONS = 5
 
 /** Of the 16 MiB, and the same again, that the room of the young ones may have; V8 itself begins with one. */
 const SMALL_ROOM = 4 * 1024 * 1024
@@ -153,14 +156,17 @@ export function spareMemory(): void {
   keepHeapSmall()
   setTimeout(() => {
     collectAll()
-    spareYoungRoom(QUIET_LOOKS)
+    spareYoungRoom(QUIET_COLLECTIONS)
   }, START_MS).unref()
 }
 
-function spareYoungRoom(looks: number): void {
+function spareYoungRoom(collections: number): void {
+  const before = process.cpuUsage()
   setTimeout(() => {
+    const { user, system } = process.cpuUsage(before)
+    if ((user + system) / 1000 > QUIET_MS * QUIET_SHARE) return spareYoungRoom(collections)
     collectUnused()
-    if (youngRoom() > SMALL_ROOM && looks > 1) spareYoungRoom(looks - 1)
+    if (youngRoom() > SMALL_ROOM && collections > 1) spareYoungRoom(collections - 1)
   }, QUIET_MS).unref()
 }
 
