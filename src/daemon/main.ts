@@ -160,6 +160,7 @@ export function spareMemory(): void {
   }, START_MS).unref()
 }
 
+/** Waits for a time in which little happens, however long that takes. */
 function spareYoungRoom(collections: number): void {
   const before = process.cpuUsage()
   setTimeout(() => {
