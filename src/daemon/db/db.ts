@@ -43,8 +43,9 @@ export interface Db {
   /**
    * Runs `work` in a transaction. Concurrent ones are grouped into one commit, each under its own savepoint: one that
    * throws undoes itself alone. Waiting for anything but the database inside is a mistake; after 10 s it is undone.
+   * Of a group, what is to be written `last` begins when the others are through.
    */
-  write<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  write<T>(work: (tx: Tx) => Promise<T>, place?: 'last'): Promise<T>
   /**
    * Begins the transactions of the calls made inside `scope` with `first`, until one holds (idempotency keys). What a commit
    * sets off, and what goes on after the scope has ended, is not part of it.
@@ -111,7 +112,7 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
   return {
     file,
     read,
-    write: (work) => queue.write(work),
+    write: (work, place) => queue.write(work, place),
     withFirst: (first, scope) => queue.withFirst(first, scope),
     isScoped: () => queue.isScoped(),
     changes: known,

@@ -43,7 +43,7 @@ export function gather<I, O>(
           tx,
           taken.map(({ item }) => item),
         )
-      })
+      }, 'last') // more may come while others of the commit are carried out
       for (const [place, one] of taken.entries()) {
         const result = settled[place]
         if (result === ALONE) goAlone(one)

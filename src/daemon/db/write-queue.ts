@@ -9,6 +9,8 @@ import { queriesOver } from './sqlite/queries.ts'
 import type { TableChanges } from './table-changes.ts'
 
 const GROUP = 64
+/** For so long a commit takes in what comes while it is being carried out: those that came first wait for it. */
+const OPEN_MS = 20
 const DEADLINE_MS = 10_000
 const LATE = 'it waits for something else than the database, or for another one'
 
@@ -21,6 +23,8 @@ interface Job {
   readonly collected: Collected[]
   /** Nothing of its group is written when it fails. */
   readonly leads?: true
+  /** See {@link Db.write}. */
+  readonly isLast: boolean
 }
 
 /** One row of a batch, beside what writes the whole of it. */
@@ -43,8 +47,8 @@ interface Points {
 
 /** Those of the jobs before stay open until the commit: to release each would be a statement more, and changes nothing. */
 const IN_BATCH: Points = { before: 'SAVEPOINT job', undo: 'ROLLBACK TO job; RELEASE job' }
-/** The transaction is its own: what is undone is begun anew, for the commit. */
-const ALONE: Points = { before: undefined, undo: 'ROLLBACK; BEGIN IMMEDIATE' }
+/** The transaction is its own: what is undone is begun anew, for those that follow. */
+const FIRST: Points = { before: undefined, undo: 'ROLLBACK; BEGIN IMMEDIATE' }
 
 /** Takes turns on the writer connection. */
 export class WriteQueue {
@@ -84,7 +88,7 @@ export class WriteQueue {
     this.#catchUps.push(work)
   }
 
-  write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+  write<T>(work: (tx: Tx) => Promise<T>, place?: 'last'): Promise<T> {
     if (this.#ended) throw stopping()
     const refusal = this.#health.refusal()
     if (refusal !== undefined) return Promise.reject(refusal)
@@ -95,6 +99,7 @@ export class WriteQueue {
       this.#jobs.push({
         hooks: [],
         collected: [],
+        isLast: place === 'last',
         run: async (tx) => {
           if (first !== undefined) await first(tx)
           result = { value: await work(tx) }
@@ -160,7 +165,7 @@ export class WriteQueue {
   async #drain(): Promise<void> {
     await Promise.resolve() // so that calls of the same turn share a commit
     while (this.#jobs.length > 0) {
-      await this.#group([...this.#resuming(), ...this.#jobs.splice(0, GROUP)])
+      await this.#group()
       await this.#settled()
     }
     this.#watching?.abort()
@@ -203,35 +208,36 @@ export class WriteQueue {
     const settle = (failure?: unknown): void => {
       if (failure === undefined) this.#health.written()
     }
-    return [{ run, settle, hooks: [], collected: [], leads: true }]
+    return [{ run, settle, hooks: [], collected: [], leads: true, isLast: false }]
   }
 
-  async #group(jobs: readonly Job[]): Promise<void> {
+  /**
+   * One commit: of what is waiting when it begins, and of what comes while others of it are carried out. Then those get their turn that
+   * are to be last.
+   */
+  async #group(): Promise<void> {
     const done: Job[] = []
-    const stamp = now(this.#clock)
-    if (this.#latest === undefined || stamp > this.#latest) this.#latest = stamp
     try {
       this.#changes.begin()
       await this.#writer.run('BEGIN IMMEDIATE')
       this.#changes.begun()
     } catch (error) {
-      for (const job of jobs) job.settle(error)
+      for (const job of this.#jobs.splice(0, GROUP)) job.settle(error)
       return
     }
-    const points = jobs.length === 1 ? ALONE : IN_BATCH
-    for (const [place, job] of jobs.entries()) {
-      const failure = await this.#one(job, stamp, points)
+    for (const job of this.#turns()) {
+      // Before the first that holds there is nothing to go back to but the beginning.
+      const failure = await this.#one(job, done.length === 0 ? FIRST : IN_BATCH)
       if (failure === undefined) done.push(job)
       else job.settle(failure.error)
       if (failure !== undefined && job.leads === true) {
         await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly SQLite has done so by itself
-        for (const other of jobs.slice(place + 1)) other.settle(failure.error)
+        for (const other of this.#jobs.splice(0, GROUP)) other.settle(failure.error)
         return
       }
       if (failure?.endedAll !== true) continue
       // Nothing of this group is stored. What has not begun must not write outside a transaction: it gets a new one.
       for (const undone of done) undone.settle(failure.error)
-      this.#jobs.unshift(...jobs.slice(place + 1))
       return
     }
     const last: (() => void)[] = []
@@ -250,6 +256,20 @@ export class WriteQueue {
       for (const hook of job.hooks) follow(hook)
       job.settle()
     }
+  }
+
+  /** The jobs of a group, each taken from the queue when it is its turn. */
+  *#turns(): Generator<Job> {
+    yield* this.#resuming()
+    const there = this.#jobs.filter(({ isLast }) => !isLast).length
+    const sinceMs = this.#clock.monotonicMs()
+    for (let begun = 0; begun < GROUP; begun++) {
+      if (begun >= there && this.#clock.monotonicMs() - sinceMs >= OPEN_MS) break
+      const place = this.#jobs.findIndex(({ isLast }) => !isLast)
+      if (place < 0) break
+      yield* this.#jobs.splice(place, 1)
+    }
+    for (const job of this.#jobs.filter(({ isLast }) => isLast)) yield* this.#jobs.splice(this.#jobs.indexOf(job), 1)
   }
 
   /** Writes what jobs have left to the end of the commit: each batch at once, for all of them. */
@@ -279,8 +299,10 @@ export class WriteQueue {
   }
 
   /** `endedAll`: the failure, such as a full disk, has ended the transaction of the whole group. */
-  async #one(job: Job, stamp: IsoTime, points: Points): Promise<{ error: unknown; endedAll: boolean } | undefined> {
+  async #one(job: Job, points: Points): Promise<{ error: unknown; endedAll: boolean } | undefined> {
     const { before } = points
+    const stamp = now(this.#clock)
+    if (this.#latest === undefined || stamp > this.#latest) this.#latest = stamp
     const lease = leaseOf(this.#writer, before === undefined ? undefined : () => this.#writer.run(before))
     const tx: Tx = {
       q: new KeepingQueries(lease.source, { results: this.#results, sight: this.#changes.inside }),
@@ -311,6 +333,7 @@ export class WriteQueue {
   async #undo({ undo }: Points): Promise<boolean> {
     try {
       await this.#writer.exec(undo)
+      this.#changes.begun() // where it has begun anew, others may have committed in between
       return true
     } catch {
       await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly there is nothing left to roll back

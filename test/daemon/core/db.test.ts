@@ -12,6 +12,7 @@ import {
 } from '../../../src/daemon/db/db.ts'
 import { migrate } from '../../../src/daemon/db/migrations.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
+import { recordStatements } from '../../faulty-driver.ts'
 import { type TestClock, testClock } from './test-clock.ts'
 
 let folder: string
@@ -110,6 +111,59 @@ describe('writes', () => {
     expect(good.map(({ i }) => i)).toEqual(Array.from({ length: 200 }, (_, i) => i).filter((i) => i % 3 && i % 5))
     expect(good.map(({ before }) => before)).toEqual(good.map((_, place) => 2 * place))
     expect(await keys()).toEqual(good.flatMap(({ i }) => [`a ${i}`, `b ${i}`]).sort())
+  })
+
+  it('that come while others are carried out are in the same commit, and undo themselves alone', async () => {
+    const driver = recordStatements()
+    const late: Promise<string>[] = []
+    const add = (key: string, ...then: (() => Promise<void>)[]): Promise<void> =>
+      db.write(async (tx) => {
+        await put(tx, key)
+        for (const work of then) late.push(work().then(() => 'stored', String))
+        if (key.startsWith('bad')) throw new Error(key)
+        await put(tx, `${key} too`)
+      })
+    await add(
+      'a',
+      () => add('bad b', () => add('c')),
+      () => add('d'),
+    )
+    driver.remove()
+    expect((await Promise.all(late)).sort()).toEqual(['Error: bad b', 'stored', 'stored'])
+    expect(await keys()).toEqual(['a', 'a too', 'c', 'c too', 'd', 'd too'])
+    expect(driver.texts.filter((text) => text === 'COMMIT')).toHaveLength(1)
+  })
+
+  it('that come one behind the other do not hold up the first', async () => {
+    const started: number[] = []
+    const done: number[] = []
+    const late: Promise<void>[] = []
+    const add = (i: number): Promise<void> =>
+      db
+        .write(async (tx) => {
+          started.push(i)
+          if (i < 300) late.push(add(i + 1))
+          await put(tx, `key ${i}`)
+        })
+        .then(() => void done.push(started.length))
+    await add(0)
+    expect(done[0]).toBeLessThanOrEqual(64)
+    while (done.length < 301) await Promise.all(late)
+    expect((await keys()).length).toBe(301)
+  })
+
+  it('that are to be last of a commit see what others of it have written, and have their turn in each', async () => {
+    const order: string[] = []
+    const add = (key: string, place?: 'last', then?: () => void) =>
+      db.write(async (tx) => {
+        order.push(`${key} sees ${(await keys(tx.q)).length}`)
+        await put(tx, key)
+        then?.()
+      }, place)
+    const late: Promise<void>[] = []
+    await Promise.all([add('x', 'last', () => late.push(add('y'))), add('a', undefined, () => late.push(add('b')))])
+    await Promise.all(late)
+    expect(order).toEqual(['a sees 0', 'b sees 1', 'x sees 2', 'y sees 3'])
   })
 
   it('see each other: 100 that read and add lose none', async () => {
