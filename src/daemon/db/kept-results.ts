@@ -2,7 +2,7 @@ import type { CompiledQuery, Kysely } from 'kysely'
 import type { Queries } from './db.ts'
 import type { Schema } from './schema.ts'
 import type { ConnectionSource } from './sqlite/dialect.ts'
-import { type MadeStatement, rowsBy, SqliteQueries } from './sqlite/queries.ts'
+import { rowsBy, SqliteQueries } from './sqlite/queries.ts'
 import type { TableChanges } from './table-changes.ts'
 import { keepingTo, type RowsById, type Seen } from './table-parts.ts'
 
@@ -120,15 +120,9 @@ export class KeepingQueries extends SqliteQueries {
     return this.#results.rowsOf({ ...query, run, stays }, this.#sight)
   }
 
-  /** The same for a statement that is made already, and keeps to these rows of a table. */
-  async keptRowsOf(
-    made: MadeStatement,
-    parameters: readonly unknown[],
-    keepsTo: RowsById | undefined,
-  ): Promise<readonly unknown[]> {
-    this.#note?.(made.sql, keepsTo)
-    const run = (): Promise<readonly unknown[]> => this.rowsOf(made, parameters, keepsTo)
-    return this.#results.rowsOf({ sql: made.sql, parameters, run, keepsTo }, this.#sight)
+  /** The same for one row of a table, which `run` reads by this statement, alone or with others. */
+  async keptBy<O>(sql: string, keepsTo: RowsById, run: () => Promise<readonly O[]>): Promise<readonly O[]> {
+    return await this.#results.rowsOf({ sql, parameters: keepsTo.ids, run, keepsTo }, this.#sight)
   }
 }
 

@@ -14,20 +14,28 @@ interface Waiting<O> {
 /**
  * Reads single rows outside of transactions so that those which are asked for at the same time come by one statement: the way to a
  * thread of SQLite and back costs several times what a row does. `statement` answers the rows with these ids (as JSON) of `table`; the answer is `undefined`
- * for one that is not there. Inside a transaction it is a statement of its own.
+ * for one that is not there. Inside a transaction it is a statement of its own. `kept`: outside of transactions a row is read again only when something of it has changed; it
+ * belongs to all who ask, and must not be changed.
  */
 export function readTogether<O extends { readonly id: string }>(
   statement: JsonStatement<{ readonly ids: string }, O>,
   table: string,
+  { kept = false }: { readonly kept?: boolean } = {},
 ): (q: Queries, id: string) => Promise<O | undefined> {
   const batches = new WeakMap<Queries, Batch<O>>()
   const read = (q: Queries, ids: readonly string[]): Promise<O[]> => statement(q, { ids: JSON.stringify(ids) })
   return async (q, id) => {
-    const shared = q instanceof KeepingQueries ? q.shared(statement.sql(), { table, ids: [id] }) : undefined
+    const keepsTo = { table, ids: [id] }
+    const shared = q instanceof KeepingQueries ? q.shared(statement.sql(), keepsTo) : undefined
     if (shared === undefined) return (await read(q, [id]))[0]
     const batch = batches.get(shared) ?? new Batch((ids) => read(shared, ids))
     batches.set(shared, batch)
-    return await batch.row(id)
+    if (!kept || !(shared instanceof KeepingQueries)) return await batch.row(id)
+    const readOne = async (): Promise<O[]> => {
+      const row = await batch.row(id)
+      return row === undefined ? [] : [row]
+    }
+    return (await shared.keptBy(statement.sql(), keepsTo, readOne))[0]
   }
 }
 

@@ -1,7 +1,6 @@
 import type { CompiledQuery, SelectQueryBuilder } from 'kysely'
 import type { Queries } from './db.ts'
 import { asJson, rowsOf } from './json-rows.ts'
-import { KeepingQueries } from './kept-results.ts'
 import type { SqlValue } from './sqlite/connection.ts'
 import { givesRows } from './sqlite/dialect.ts'
 import { queriesOver, SqliteQueries } from './sqlite/queries.ts'
@@ -11,8 +10,6 @@ import type { RowsById } from './table-parts.ts'
 export interface StatementOptions<P> {
   /** The rows of a table that it reads, where it reads no others of that table. */
   readonly keepsTo?: (values: P) => RowsById
-  /** Its rows are kept as long as nothing of what it reads changes ({@link keptRows}): they must not be changed. */
-  readonly kept?: boolean
 }
 
 /** Runs a statement with these values, and answers its rows. */
@@ -36,7 +33,7 @@ const PLACE = '\0value:'
  */
 export function statement<P extends Readonly<Record<string, SqlValue>>, O>(
   build: (q: Queries, places: P) => { compile(): CompiledQuery<O> },
-  { keepsTo, kept = false }: StatementOptions<P> = {},
+  { keepsTo }: StatementOptions<P> = {},
 ): Statement<P, O> {
   let known: Made<O> | undefined
   const madeOnce = (): Made<O> => {
@@ -46,8 +43,6 @@ export function statement<P extends Readonly<Record<string, SqlValue>>, O>(
   const run = async (q: Queries, values: P): Promise<O[]> => {
     const made = madeOnce()
     const parameters = made.parameters.map(({ name, value }) => (name === undefined ? value : values[name]))
-    if (kept && q instanceof KeepingQueries)
-      return [...((await q.keptRowsOf(made, parameters, keepsTo?.(values))) as O[])] // as below
     if (q instanceof SqliteQueries) return (await q.rowsOf(made, parameters, keepsTo?.(values))) as O[] // the SQL says what its rows are
     return (await q.executeQuery<O>({ ...made.query, parameters })).rows
   }

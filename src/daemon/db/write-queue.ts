@@ -154,6 +154,7 @@ export class WriteQueue {
   async end(): Promise<void> {
     this.#ended = true
     while (this.#draining !== undefined) await this.#draining
+    this.#watching?.abort()
   }
 
   /** In nobody's scope, although a scope may have called: others' work runs in here, and what commits set off. */
@@ -168,18 +169,20 @@ export class WriteQueue {
       await this.#group()
       await this.#settled()
     }
-    this.#watching?.abort()
-    this.#watching = undefined
     this.#draining = undefined
   }
 
-  /** Begins to look after jobs that take too long: by one timer for all that are carried out in a row, since jobs are many and short. */
+  /** Begins to look after jobs that take too long: by one timer for all, since jobs are many and short, which goes on while there are any. */
   #watch(): void {
     const watching = new AbortController()
     this.#watching = watching
     const lookAgain = async (waitMs: number): Promise<void> => {
       await this.#clock.sleep(waitMs, watching.signal)
       if (watching.signal.aborted) return
+      if (this.#running === undefined && this.#draining === undefined) {
+        this.#watching = undefined
+        return
+      }
       const ageMs = this.#running === undefined ? 0 : this.#clock.monotonicMs() - this.#running.sinceMs
       if (ageMs < DEADLINE_MS) return lookAgain(DEADLINE_MS - ageMs)
       this.#running?.late(new Error(`a transaction took longer than 10 s: ${LATE}`))

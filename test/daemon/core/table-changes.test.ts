@@ -8,11 +8,13 @@ import { type Db, openDb, type Queries } from '../../../src/daemon/db/db.ts'
 import { keptRows } from '../../../src/daemon/db/kept-results.ts'
 import { migrate } from '../../../src/daemon/db/migrations.ts'
 import { countRows, keptTotal } from '../../../src/daemon/db/paging.ts'
+import { readTogether } from '../../../src/daemon/db/read-together.ts'
 import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
 import { namedTables } from '../../../src/daemon/db/sqlite/named-tables.ts'
-import { statement } from '../../../src/daemon/db/statement.ts'
+import { type JsonStatement, jsonStatement } from '../../../src/daemon/db/statement.ts'
 import { keepingTo, type Seen, seenRows, wholeTable } from '../../../src/daemon/db/table-parts.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
+import { recordStatements } from '../../faulty-driver.ts'
 
 let folder: string
 let db: Db
@@ -266,12 +268,16 @@ test('what has not moved reads as it did, whatever was written', async () => {
 })
 
 test('a row that is kept by its id is as it is read, whatever is written', async () => {
-  const kept = statement(
-    (_, { id }: { id: string }) => ({
-      compile: () => sql`select id, a, d from wide where id = ${id}`.compile(db.read),
-    }),
-    { kept: true, keepsTo: ({ id }) => ({ table: 'wide', ids: [id] }) },
-  )
+  const rows = jsonStatement(
+    (q, { ids }: { ids: string }) =>
+      q // a table of this test alone
+        .selectFrom('wide' as never)
+        .select(['id', 'a', 'd'] as never)
+        .where('id' as never, 'in', sql`(select value from json_each(${ids}))` as never),
+    { keepsTo: ({ ids }) => ({ table: 'wide', ids: JSON.parse(ids) as string[] }) },
+  ) as JsonStatement<{ ids: string }, { id: string; a: unknown; d: unknown }>
+  const kept = readTogether(rows, 'wide', { kept: true })
+  const one = async (q: Queries) => (await sql`select id, a, d from wide where id = 'one'`.execute(q)).rows[0]
   await db.write(async ({ q }) => void (await sql`insert or ignore into wide (id) values ('one'), ('two')`.execute(q)))
   for (const write of [
     "update wide set a = 11, d = 'x' where id = 'two'",
@@ -282,19 +288,20 @@ test('a row that is kept by its id is as it is read, whatever is written', async
     'update wide set d = 7',
   ]) {
     await settled()
-    const before = await kept(db.read, { id: 'one' })
+    const before = await kept(db.read, 'one')
     await db.write(async ({ q }) => {
-      expect(await kept(q, { id: 'one' })).toEqual(before)
+      expect(await kept(q, 'one')).toEqual(before)
       const id = / where id = '(\w+)'$/.exec(write)?.[1]
       const query = id === undefined ? write : write.replace(`'${id}'`, '?')
       await q.executeQuery(CompiledQuery.raw(query, id === undefined ? [] : [id]))
-      expect(await kept(q, { id: 'one' })).toEqual(
-        (await sql`select id, a, d from wide where id = 'one'`.execute(q)).rows,
-      )
+      expect([await kept(q, 'one')]).toEqual([await one(q)])
     })
     await settled()
-    const { rows } = await sql`select id, a, d from wide where id = 'one'`.execute(db.read)
-    expect(await kept(db.read, { id: 'one' })).toEqual(rows)
+    expect([await kept(db.read, 'one')]).toEqual([await one(db.read)])
+    const driver = recordStatements()
+    await kept(db.read, 'one')
+    driver.remove()
+    expect(driver.texts).toEqual([])
   }
 })
 

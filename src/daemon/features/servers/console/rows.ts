@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Queries } from '../../../db/db.ts'
-import { statement } from '../../../db/statement.ts'
+import { readTogether } from '../../../db/read-together.ts'
+import { jsonStatement } from '../../../db/statement.ts'
 import type { ServerRow } from '../servers/rows.ts'
 import type { LifeRow } from '../servers/view.ts'
 
@@ -11,8 +12,8 @@ export type TypingRow = LifeRow &
     readonly consoleKind: string | null
   }
 
-const typingRow = statement(
-  (q, { id }: { id: string }) =>
+const typingRows = jsonStatement(
+  (q, { ids }: { ids: string }) =>
     q
     .selectFrom('server')
     .innerJoin('template', 'template.id', 'server.templateId')
@@ -26,12 +27,13 @@ const typingRow = statement(
           'consoleKind',
         ),
       )
-      .where('server.id', '=', id),
-  { kept: true, keepsTo: ({ id }) => ({ table: 'server', ids: [id] }) },
+      .where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
+  { keepsTo: ({ ids }) => ({ table: 'server', ids: JSON.parse(ids) as string[] }) }, // made of such in read-together.ts
 )
 
-/** The server with this id. */
-export async function findTypingRow(q: Queries, id: string): Promise<TypingRow | undefined> {
-  const [row] = await typingRow(q, { id })
-  return row
-}
+/** The server with this id; `undefined`: there is none. */
+export const findTypingRow: (q: Queries, id: string) => Promise<TypingRow | undefined> = readTogether(
+  typingRows,
+  'server',
+  { kept: true },
+)
