@@ -141,33 +141,34 @@ const QUIET_MS = 5200
 /** A daemon that takes more of a processor has something to do: it keeps what V8 has made for that. */
 const QUIET_SHARE = 0.05
 
-/** So often V8 is asked for the room of the young ones when little happens. */
+/** So often V8 is asked for the room of the young ones in a quiet time. */
 const QUIET_COLLECTIONS = 5
 
-/** Of the 16 MiB, and the same again, that the room of the young ones may have; V8 itself begins with one. */
+/** Of the 16 MiB, and the same again, that the room of the young ones has where much is done; V8 itself begins with one. */
 const SMALL_ROOM = 4 * 1024 * 1024
 
 /**
  * Leaves memory to the games of the machine, from when the program is loaded: before that, code that was made ready under V8's own flags would
- * not fit. What the start has left is given back behind it, and again when little happens: V8 makes the room of the young ones smaller only in a
- * collection that finds it filled slowly, and not in each of those.
+ * not fit. What the start has left is given back behind it, and again in quiet times, as what a busy time has left.
  */
 export function spareMemory(): void {
   keepHeapSmall()
   setTimeout(() => {
     collectAll()
-    spareYoungRoom(QUIET_COLLECTIONS)
+    spareInQuiet({ collections: QUIET_COLLECTIONS, isStart: true })
   }, START_MS).unref()
 }
 
-/** Waits for a time in which little happens, however long that takes. */
-function spareYoungRoom(collections: number): void {
+/** V8 makes the room of the young ones smaller only in a collection that finds it filled slowly, and not in each of those. */
+function spareInQuiet({ collections, isStart }: { readonly collections: number; readonly isStart: boolean }): void {
   const before = process.cpuUsage()
   setTimeout(() => {
     const { user, system } = process.cpuUsage(before)
-    if ((user + system) / 1000 > QUIET_MS * QUIET_SHARE) return spareYoungRoom(collections)
+    if ((user + system) / 1000 > QUIET_MS * QUIET_SHARE)
+      return spareInQuiet({ collections: QUIET_COLLECTIONS, isStart })
+    if (collections === 0 || (!isStart && youngRoom() <= SMALL_ROOM)) return spareInQuiet({ collections, isStart })
     collectUnused()
-    if (youngRoom() > SMALL_ROOM && collections > 1) spareYoungRoom(collections - 1)
+    spareInQuiet({ collections: collections - 1, isStart: false })
   }, QUIET_MS).unref()
 }
 

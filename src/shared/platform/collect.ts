@@ -13,7 +13,6 @@ type Collect = (options?: { readonly type: 'minor' }) => void
 let waiting = 0
 let passed = 0
 let collect: Collect | undefined
-let isSmall = false
 
 /**
  * Counts bytes outside of the collector's heap that nobody needs any more, and has them collected when they are many: V8 itself waits until
@@ -51,15 +50,14 @@ const GROWS_PERCENT = 20
 const MARKED_FROM_PERCENT = 95
 
 /**
- * Keeps the heap of this process small from now on: V8 by itself lets it become twice as large as it has to be, and the room of the young
- * ones 16 MiB twice. It costs a collection beside the work every few seconds while much is done.
+ * Keeps the heap of this process small from now on: V8 by itself lets it become twice as large as it has to be. It costs a collection
+ * beside the work every few seconds while much is done. The room of the young ones stays V8's own: with less than what hundreds of requests
+ * use at once, each costs twice as much.
  */
 export function keepHeapSmall(): void {
-  isSmall = true
   setFlagsFromString(`--heap-growing-percent=${GROWS_PERCENT}`)
   setFlagsFromString(`--incremental-marking-soft-trigger=${MARKED_FROM_PERCENT}`)
   setFlagsFromString(`--incremental-marking-hard-trigger=${MARKED_FROM_PERCENT}`)
-  growYoung(false)
 }
 
 /** Collects all garbage now, such as that of a start, and lets V8 see from where the heap grows; it takes some ten milliseconds. */
@@ -92,7 +90,7 @@ function run(...options: Parameters<Collect>): void {
   collect ??= collector()
   growYoung(false)
   collect(...options)
-  growYoung(!isSmall)
+  growYoung(true)
 }
 
 function growYoung(may: boolean): void {
