@@ -5,8 +5,8 @@ import { type DaemonFrame, GATEWAY_LIMITS } from '../../shared/protocol/frames.t
 import type { CommandOp } from '../../shared/protocol/server.ts'
 import type { Log } from '../core/log.ts'
 import type { Db, Tx } from '../db/db.ts'
-import { statement } from '../db/statement.ts'
-import type { CommandRow, GatewayHandlers } from './handlers.ts'
+import { jsonStatement, statement } from '../db/statement.ts'
+import type { GatewayHandlers, QueuedCommand } from './handlers.ts'
 
 /** Commands that may be under way without having been accepted. */
 const WINDOW = 200
@@ -113,7 +113,7 @@ export class CommandPump {
     }
   }
 
-  async #sendAll(rows: readonly CommandRow[], signal: AbortSignal): Promise<void> {
+  async #sendAll(rows: readonly QueuedCommand[], signal: AbortSignal): Promise<void> {
     const commands = await this.#deps.handlers.commandFrames(rows)
     for (const [place, row] of rows.entries()) {
       if (signal.aborted) return
@@ -121,7 +121,7 @@ export class CommandPump {
     }
   }
 
-  async #send(row: CommandRow, command: CommandOp | 'gone' | 'unknown'): Promise<void> {
+  async #send(row: QueuedCommand, command: CommandOp | 'gone' | 'unknown'): Promise<void> {
     const { clock, log, nodeId } = this.#deps
     const last = this.#sendings.get(row.id)
     if (command === 'gone' || command === 'unknown') {
@@ -142,7 +142,7 @@ export class CommandPump {
   }
 
   /** The end of a command that cannot be sent, as an agent would report it. */
-  async #fail({ id: commandId, serverId }: CommandRow, error: AgentError): Promise<void> {
+  async #fail({ id: commandId, serverId }: QueuedCommand, error: AgentError): Promise<void> {
     const { db, clock, handlers, nodeId } = this.#deps
     const done = { type: 'command.done' as const, commandId, serverId, ok: false, noop: false, error }
     const at = { receivedMs: clock.nowMs(), ageMs: 0 }
@@ -158,10 +158,10 @@ const UNSENDABLE = {
   },
 } as const satisfies Record<string, AgentError>
 
-const queuedCommands = statement((q, { nodeId }: { nodeId: string }) =>
+const queuedCommands = jsonStatement((q, { nodeId }: { nodeId: string }) =>
   q
     .selectFrom('command')
-    .selectAll()
+    .select(['id', 'serverId', 'generation', 'op', 'args'])
     .where('nodeId', '=', nodeId)
     .where('state', '=', 'queued')
     .where('endedAt', 'is', null)

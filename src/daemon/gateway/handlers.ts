@@ -11,6 +11,9 @@ export type FrameOf<T extends AgentFrame['type']> = Extract<AgentFrame, { type: 
 /** A row of the command table. */
 export type CommandRow = Selectable<Schema['command']>
 
+/** A command as it waits for its node. */
+export type QueuedCommand = Pick<CommandRow, 'id' | 'serverId' | 'generation' | 'op' | 'args'>
+
 /** When a report was true: the time of receipt (milliseconds since the epoch) less the age that the agent states. */
 export interface ReportedAt {
   readonly receivedMs: number
@@ -73,5 +76,5 @@ export interface GatewayHandlers {
    * The commands as they go over the wire, with the present specification, in their order. `gone`: it has lost its server; `unknown`:
    * a newer daemon has written it. Both fail.
    */
-  commandFrames(rows: readonly CommandRow[]): Promise<(CommandOp | 'gone' | 'unknown')[]>
+  commandFrames(rows: readonly QueuedCommand[]): Promise<(CommandOp | 'gone' | 'unknown')[]>
 }

@@ -4,7 +4,7 @@ import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { ShellName } from '../../../../shared/protocol/server-spec.ts'
 import type { Queries } from '../../../db/db.ts'
 import type { Schema } from '../../../db/schema.ts'
-import { statement } from '../../../db/statement.ts'
+import { jsonStatement, statement } from '../../../db/statement.ts'
 import type { ServerRow } from './rows.ts'
 
 /** The newest order of a server that says what is wanted of it. */
@@ -32,7 +32,7 @@ export interface LaunchTemplate {
   readonly shell?: ShellName
 }
 
-const orderRows = statement((q, { ids }: { ids: string }) =>
+const orderRows = jsonStatement((q, { ids }: { ids: string }) =>
   q
     .selectFrom('server')
     .innerJoin('template', 'template.id', 'server.templateId')
@@ -43,7 +43,7 @@ const orderRows = statement((q, { ids }: { ids: string }) =>
       'server.power', 'server.crashed', 'server.failed', 'server.startupCommand', 'server.startupName',
     ]) // biome-ignore format: columns
     .select([
-      sql<string>`json_extract(coalesce(server.pinned_template, template.definition), '$.startup', '$.startupCommands', '$.shell')`.as(
+      sql<string>`json_extract(coalesce(server.pinned_template, template.definition), '$.startup', '$.startupCommands', '$.shell') || ''`.as(
         'launch',
       ),
       sql<string | null>`(
@@ -51,7 +51,7 @@ const orderRows = statement((q, { ids }: { ids: string }) =>
         where command.node_id = server.node_id and command.server_id = server.id
           and command.op in ('start', 'stop', 'restart', 'kill', 'install', 'rebuild')
         order by command.generation desc limit 1
-      )`.as('newest'),
+      ) || ''`.as('newest'), // texts: a row that is JSON itself would hold what they say
     ])
     .where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
 )
