@@ -21,6 +21,7 @@ export const orders: Measurement = async (progress) => {
   const bare = new Helper('bare-server')
   try {
     const serverId = await seedServers(panel, SERVERS)
+    let asked = 0
     const peer = await obedientAgent(panel)
     const scratch = join(panel.home, 'scratch.db')
     const options: BareOptions = {
@@ -34,7 +35,8 @@ export const orders: Measurement = async (progress) => {
       url: panel.url,
       token: panel.token,
       method: 'POST',
-      path: (count) => `/api/servers/${serverId(count % SERVERS)}/start`,
+      // Goes on from one load to the next: the first servers may still be about to start.
+      path: () => `/api/servers/${serverId(asked++ % SERVERS)}/start`,
       body: '{}',
     }
     const insert: Target = { url, method: 'POST', path: '/insert', body: '{"action":"start"}' }
