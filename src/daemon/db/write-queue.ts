@@ -220,12 +220,14 @@ export class WriteQueue {
    */
   async #group(): Promise<void> {
     const done: Job[] = []
+    const waiting = Math.min(this.#jobs.length, GROUP)
     try {
       this.#changes.begin()
       await this.#writer.run('BEGIN IMMEDIATE')
       this.#changes.begun()
     } catch (error) {
-      for (const job of this.#jobs.splice(0, GROUP)) job.settle(error)
+      // What has come while this failed, which may take seconds, is tried once too.
+      for (const job of this.#jobs.splice(0, waiting)) job.settle(error)
       return
     }
     for (const job of this.#turns()) {

@@ -79,6 +79,35 @@ describe('a commit that fails', () => {
   })
 })
 
+describe('a transaction that cannot begin', () => {
+  it('fails those that waited for it, and none that came meanwhile', async () => {
+    const file = join(folder, 'begin.db')
+    await migrate(file)
+    const db = await openDb(file, systemClock)
+    const put = (id: string) =>
+      db.write(async (tx) => {
+        const row = { id, name: id, description: null, createdAt: tx.now, updatedAt: tx.now }
+        await tx.q.insertInto('location').values(row).execute()
+        return id
+      })
+    const late: Promise<string>[] = []
+    try {
+      faults = plantFaults(({ sql: text }) => {
+        if (text !== 'BEGIN IMMEDIATE' || late.length > 0) return undefined
+        late.push(put('late'))
+        return 'SQLITE_IOERR'
+      })
+      const refused = { status: 'rejected', reason: expect.objectContaining({ code: 'DATABASE_UNAVAILABLE' }) }
+      expect(await Promise.allSettled([put('one'), put('two')])).toEqual([refused, refused])
+      expect(await Promise.all(late)).toEqual(['late'])
+      expect((await db.read.selectFrom('location').select('id').execute()).map(({ id }) => id)).toEqual(['late'])
+    } finally {
+      faults?.remove()
+      await db.close()
+    }
+  })
+})
+
 describe('the connections', () => {
   it('wait for the disk at every commit, keep references whole, and read without writing', async () => {
     const file = join(folder, 'pragmas.db')
