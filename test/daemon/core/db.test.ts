@@ -152,6 +152,19 @@ describe('writes', () => {
     expect((await keys()).length).toBe(301)
   })
 
+  it('that come when a commit has been open for 20 ms are in the next one', async () => {
+    const driver = recordStatements()
+    const late: Promise<unknown>[] = []
+    await db.write(async (tx) => {
+      await put(tx, 'a')
+      clock.advance(20)
+      late.push(db.write((next) => put(next, 'b')))
+    })
+    await Promise.all(late)
+    driver.remove()
+    expect(driver.texts.filter((text) => text === 'COMMIT')).toHaveLength(2)
+  })
+
   it('that are to be last of a commit see what others of it have written, and have their turn in each', async () => {
     const order: string[] = []
     const add = (key: string, place?: 'last', then?: () => void) =>
