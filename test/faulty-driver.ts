@@ -10,7 +10,7 @@ export interface Statement {
 export type Plan = (statement: Statement) => SqliteCode | undefined
 
 /** Codes of SQLite, as the driver names them. */
-export type SqliteCode = 'SQLITE_FULL' | 'SQLITE_IOERR' | 'SQLITE_READONLY' | 'SQLITE_CORRUPT'
+export type SqliteCode = 'SQLITE_FULL' | 'SQLITE_IOERR' | 'SQLITE_READONLY' | 'SQLITE_CORRUPT' | 'SQLITE_ERROR'
 
 type Callback = (error: Error | null, ...rest: unknown[]) => void
 
@@ -34,7 +34,22 @@ export function plantFaults(plan: Plan): Planted {
 /** Each statement waits for `pause`, as long as nothing else is asked of the driver meanwhile. */
 export function pauseBefore(pause: (statement: Statement) => Promise<void>): Planted {
   return wrapDriver((statement, run, callback) => {
-    pause(statement).then(run, (error: Error) => callback?.(error))
+    pause(statement).then(
+      () => run(),
+      (error: Error) => callback?.(error),
+    )
+  })
+}
+
+/** What each statement has come to is heard of when `pause` is over. */
+export function pauseAfter(pause: (statement: Statement) => Promise<void>): Planted {
+  return wrapDriver((statement, run, callback) => {
+    run(function (this: unknown, ...results: Parameters<Callback>) {
+      pause(statement).then(
+        () => callback?.apply(this, results),
+        (error: Error) => callback?.(error),
+      )
+    })
   })
 }
 
@@ -48,18 +63,23 @@ export function recordStatements(): Planted & { readonly texts: string[] } {
   return { texts, remove }
 }
 
-function wrapDriver(around: (statement: Statement, run: () => void, callback: Callback | undefined) => void): Planted {
+/** `run` runs the statement for whoever asked, or for `callback` instead. */
+type Around = (statement: Statement, run: (callback?: Callback) => void, callback: Callback | undefined) => void
+
+function wrapDriver(around: Around): Planted {
   const { Database, Statement } = sqlite3
   const { exec } = Database.prototype
   const { run, all } = Statement.prototype
   // The driver's own objects: a statement knows its text, a database its file.
   Database.prototype.exec = function (this: sqlite3.Database & { filename?: string }, sql: string, callback?: never) {
-    around({ sql, file: this.filename ?? '' }, () => exec.call(this, sql, callback), callback)
+    const run = (instead?: Callback): void => void exec.call(this, sql, (instead ?? callback) as never)
+    around({ sql, file: this.filename ?? '' }, run, callback)
     return this
   }
   const wrapped = (original: typeof run | typeof all) =>
     function (this: sqlite3.Statement & { sql?: string }, values: unknown, callback?: never) {
-      around({ sql: this.sql ?? '', file: '' }, () => void original.call(this, values, callback as never), callback)
+      const run = (instead?: Callback): void => void original.call(this, values, (instead ?? callback) as never)
+      around({ sql: this.sql ?? '', file: '' }, run, callback)
       return this
     }
   Statement.prototype.run = wrapped(run) as typeof run

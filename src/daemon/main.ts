@@ -166,7 +166,8 @@ function spareInQuiet({ collections, isStart }: { readonly collections: number; 
     const { user, system } = process.cpuUsage(before)
     if ((user + system) / 1000 > QUIET_MS * QUIET_SHARE)
       return spareInQuiet({ collections: QUIET_COLLECTIONS, isStart })
-    if (collections === 0 || (!isStart && youngRoom() <= SMALL_ROOM)) return spareInQuiet({ collections, isStart })
+    if (!isStart && youngRoom() <= SMALL_ROOM) return spareInQuiet({ collections: QUIET_COLLECTIONS, isStart })
+    if (collections === 0) return spareInQuiet({ collections, isStart })
     if (isStart) collectUnused()
     else collectAll() // what was called in the busy time is called in the next one
     spareInQuiet({ collections: collections - 1, isStart: false })

@@ -29,6 +29,8 @@ export class TableChanges {
   #pendingAll = false
   /** Whether a transaction of this process may be what changes the file now. */
   #busy = false
+  /** Whether the transaction that runs has certainly changed the file: a row was added, and nothing has been undone since. */
+  #hasWritten = false
   /** Whether a transaction of this process has been committed since the last one that was counted. */
   #isCommitted = false
   /** Whether what a transaction of this process sees is all counted. */
@@ -55,6 +57,9 @@ export class TableChanges {
     this.#named = named
     this.#reads = readsOf(named)
     writer.onStatement = (sql, parameters) => this.#noted(sql, parameters)
+    writer.onRows = (sql, rows) => {
+      if (rows > 0 && !this.#hasWritten) this.#hasWritten = this.#adds(sql)
+    }
   }
 
   /**
@@ -105,11 +110,13 @@ export class TableChanges {
   begin(): void {
     this.#busy = true
     this.#insideIsKnown = false
+    this.#hasWritten = false
     this.#forget()
   }
 
-  /** It has begun: until it ends, nobody else commits. */
+  /** It has begun, or something of it was undone: until it ends, nobody else commits. */
   begun(): void {
+    this.#hasWritten = false
     this.#insideIsKnown = this.#index.isKnown()
     if (!this.#insideIsKnown) this.#foreign()
   }
@@ -152,9 +159,12 @@ export class TableChanges {
     }
   }
 
-  /** The transaction of this process was the only one: the counter of commits shows it without a question to the database. */
+  /**
+   * The transaction of this process was the only one: the counter of commits shows it without a question to the database. A transaction
+   * that has changed nothing does not move the counter: then one that does is somebody else's.
+   */
   #settleOwn(): boolean {
-    if (!this.#insideIsKnown || !this.#isCommitted || this.#pendingAll) return false
+    if (!this.#insideIsKnown || !this.#isCommitted || !this.#hasWritten || this.#pendingAll) return false
     const header = this.#index.look()
     if (!this.#index.isOneLater(header)) return false
     this.#forget()
@@ -200,6 +210,12 @@ export class TableChanges {
 
   #foreign(): void {
     for (const listener of this.#listeners) listener()
+  }
+
+  /** Whether rows of this statement are rows that it has added; one that changes rows may have written what was there. */
+  #adds(sql: string): boolean {
+    const changed = this.#named.changedBy(sql)
+    return changed !== 'all' && changed.some(({ how }) => how === 'inserts')
   }
 
   #noted(sql: string, parameters: readonly unknown[]): void {

@@ -134,10 +134,12 @@ export class WriteQueue {
   /** Runs `work` on the writer outside any transaction, between two groups. */
   async alone(work: (connection: Connection) => Promise<void>): Promise<void> {
     while (this.#draining !== undefined) await this.#draining
-    this.#draining = work(this.#writer).finally(() => {
+    const running = work(this.#writer)
+    const goOn = (): void => {
       this.#draining = this.#jobs.length > 0 ? this.#drainForAll() : undefined
-    })
-    await this.#draining
+    }
+    this.#draining = running.then(goOn, goOn) // what it fails with is for whoever asked for it
+    await running
   }
 
   /** Counts what others have committed, unless what runs now is going to. */
@@ -233,16 +235,16 @@ export class WriteQueue {
     for (const job of this.#turns()) {
       // Before the first that holds there is nothing to go back to but the beginning.
       const failure = await this.#one(job, done.length === 0 ? FIRST : IN_BATCH)
-      if (failure === undefined) done.push(job)
-      else job.settle(failure.error)
-      if (failure !== undefined && job.leads === true) {
-        await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly SQLite has done so by itself
-        for (const other of this.#jobs.splice(0, GROUP)) other.settle(failure.error)
-        return
+      if (failure === undefined) {
+        done.push(job)
+        continue
       }
-      if (failure?.endedAll !== true) continue
+      job.settle(failure.error)
+      if (failure.endedAll === undefined && job.leads !== true) continue
+      await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly SQLite has done so by itself
       // Nothing of this group is stored. What has not begun must not write outside a transaction: it gets a new one.
-      for (const undone of done) undone.settle(failure.error)
+      const undone = job.leads === true ? this.#jobs.splice(0, waiting) : done
+      for (const other of undone) other.settle((failure.endedAll ?? failure).error)
       return
     }
     const last: (() => void)[] = []
@@ -289,22 +291,22 @@ export class WriteQueue {
     const lease = leaseOf(this.#writer)
     const tx = { q: queriesOver(lease.source), onCommit: (hook: () => void) => void hooks.push(hook) }
     try {
-      // At once: a statement that waits for another one waits for a turn of the event loop too.
-      await Promise.all(
-        [...batches.values()].map((collected) =>
-          collected[0]?.write(
-            tx,
-            collected.map(({ row }) => row),
-          ),
-        ),
-      )
+      for (const collected of batches.values()) {
+        await collected[0]?.write(
+          tx,
+          collected.map(({ row }) => row),
+        )
+      }
     } finally {
       await lease.end()
     }
   }
 
-  /** `endedAll`: the failure, such as a full disk, has ended the transaction of the whole group. */
-  async #one(job: Job, points: Points): Promise<{ error: unknown; endedAll: boolean } | undefined> {
+  /** `endedAll`: what has ended the transaction of the whole group, such as a full disk, even if the job has gone on. */
+  async #one(
+    job: Job,
+    points: Points,
+  ): Promise<{ error: unknown; endedAll: { error: unknown } | undefined } | undefined> {
     const { before } = points
     const stamp = now(this.#clock)
     if (this.#latest === undefined || stamp > this.#latest) this.#latest = stamp
@@ -317,32 +319,33 @@ export class WriteQueue {
       collect: <R>(batch: Batch<R>, row: R) =>
         void job.collected.push({ batch, row, write: (last, rows) => batch.write(last, rows as readonly R[]) }),
     }
+    let failure: { readonly error: unknown } | undefined
     try {
       await new Promise<void>((resolve, late) => {
         this.#running = { sinceMs: this.#clock.monotonicMs(), late }
         if (this.#watching === undefined) this.#watch()
         job.run(tx).then(resolve, late)
       })
-      await lease.end()
-      return undefined
     } catch (error) {
-      await lease.end()
-      const isUndone = (before !== undefined && !lease.hasBegun()) || (await this.#undo(points))
-      return { error, endedAll: !isUndone }
-    } finally {
-      this.#running = undefined
+      failure = { error }
     }
+    await lease.end()
+    this.#running = undefined
+    const endedAll = lease.failure()
+    if (endedAll !== undefined) return { error: (failure ?? endedAll).error, endedAll }
+    if (failure === undefined) return undefined
+    const isUndone = before !== undefined && !lease.hasBegun()
+    return { error: failure.error, endedAll: isUndone ? undefined : await this.#undo(points) }
   }
 
-  /** Undoes the job alone; false when there was no savepoint left, and with it nothing of the whole group. */
-  async #undo({ undo }: Points): Promise<boolean> {
+  /** Undoes the job alone; answers why that failed: then the whole group has to be undone. */
+  async #undo({ undo }: Points): Promise<{ error: unknown } | undefined> {
     try {
       await this.#writer.exec(undo)
       this.#changes.begun() // where it has begun anew, others may have committed in between
-      return true
-    } catch {
-      await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly there is nothing left to roll back
-      return false
+      return undefined
+    } catch (error) {
+      return { error }
     }
   }
 }

@@ -11,6 +11,7 @@ import {
   uniqueViolation,
 } from '../../../src/daemon/db/db.ts'
 import { migrate } from '../../../src/daemon/db/migrations.ts'
+import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
 import { recordStatements } from '../../faulty-driver.ts'
 import { type TestClock, testClock } from './test-clock.ts'
@@ -236,6 +237,39 @@ describe('writes', () => {
     expect(await keys()).toEqual(['next'])
   })
 
+  it('are looked after by one timer, only while there are any', async () => {
+    await db.write((tx) => put(tx, 'first'))
+    await expect.poll(() => clock.sleepers()).toBe(1)
+    clock.advance(10_000)
+    await expect.poll(() => clock.sleepers()).toBe(0)
+    const stuck = expect(db.write(() => new Promise(() => undefined))).rejects.toThrow('took longer than 10 s')
+    await expect.poll(() => clock.sleepers()).toBe(1)
+    clock.advance(10_000)
+    await stuck
+    await db.close()
+    expect(clock.sleepers()).toBe(0)
+    db = await openDb(join(folder, 'panel.db'), clock)
+  })
+
+  it('that follow one which was undone are as safe from other programs as it', async () => {
+    const other = await Connection.open(join(folder, 'panel.db'), 'existing')
+    const insert = "insert into setting (key, value, updated_at) values ('foreign', '1', '')"
+    const first = db.write(async (tx) => {
+      await put(tx, 'undone')
+      throw new Error('undone')
+    })
+    let foreign: unknown
+    const second = db.write(async (tx) => {
+      foreign = await other.run(insert).catch((error: unknown) => error)
+      await put(tx, 'second')
+    })
+    await expect(first).rejects.toThrow('undone')
+    await second
+    expect(foreign).toMatchObject({ code: 'SQLITE_BUSY' })
+    await other.close()
+    expect(await keys()).toEqual(['second'])
+  })
+
   it('cannot go on after they were answered', async () => {
     let kept: Tx | undefined
     await db.write(async (tx) => {
@@ -352,6 +386,23 @@ describe('reading', () => {
     await copy.close()
     expect(await keys()).toEqual(expect.arrayContaining(found))
     expect(await keys()).toHaveLength(300)
+  })
+})
+
+describe('a copy that fails', () => {
+  it('is a matter of whoever wanted it: what waits for it goes on, and the database closes', async () => {
+    const file = join(folder, 'panel.db') // which is there already
+    const failing = db.copyTo(file)
+    const good = db.copyTo(join(folder, 'copy.db'))
+    const write = db.write((tx) => put(tx, 'behind'))
+    await expect(failing).rejects.toThrow('already exists')
+    await Promise.all([good, write])
+    const last = expect(db.copyTo(file)).rejects.toThrow('already exists')
+    await db.close()
+    await last
+    expect(clock.sleepers()).toBe(0)
+    db = await openDb(file, clock)
+    expect(await keys()).toEqual(['behind'])
   })
 })
 

@@ -1,10 +1,12 @@
+import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { CompiledQuery, sql } from 'kysely'
+import sqlite3 from 'sqlite3'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Db, openDb, type Queries } from '../../../src/daemon/db/db.ts'
+import { type Db, openDb, type Queries, type Tx } from '../../../src/daemon/db/db.ts'
 import { keptRows } from '../../../src/daemon/db/kept-results.ts'
 import { migrate } from '../../../src/daemon/db/migrations.ts'
 import { countRows, keptTotal } from '../../../src/daemon/db/paging.ts'
@@ -14,7 +16,7 @@ import { namedTables } from '../../../src/daemon/db/sqlite/named-tables.ts'
 import { type JsonStatement, jsonStatement } from '../../../src/daemon/db/statement.ts'
 import { keepingTo, type Seen, seenRows, wholeTable } from '../../../src/daemon/db/table-parts.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
-import { recordStatements } from '../../faulty-driver.ts'
+import { pauseAfter, recordStatements } from '../../faulty-driver.ts'
 
 let folder: string
 let db: Db
@@ -436,4 +438,72 @@ test('a transaction sees what it has changed itself, and what it has seen goes w
     db.write(({ q }) => counted(q, 'grandchild')),
   ])
   expect(second).toBe(Number(before) + 1)
+})
+
+test.each([
+  ['reads alone', sql`select id from wide`, false],
+  ['changes no row', sql`update wide set a = 1 where id = 'none'`, false],
+  ['writes what is there already', sql`update wide set a = a`, false],
+  ['adds nothing that is there already', sql`insert into wide (id) values ('one') on conflict do nothing`, false],
+  ['puts what is there already', sql`insert into wide (id) values ('one') on conflict (id) do update set a = a`, false],
+  ['adds a row and is undone', sql`insert into apart (id) values ('undone')`, true],
+  ['adds a row', sql`insert into apart (id) values (hex(randomblob(8)))`, false],
+])('another process that commits right behind a transaction that %s is seen', async (_, query, isUndone) => {
+  await db.write(async ({ q }) => void (await sql`insert or ignore into wide (id) values ('one')`.execute(q)))
+  const kept = () => keptRows(db.read, db.read.selectFrom('location').select('id'))
+  await settled()
+  const before = (await kept()).length
+  let foreign = 0
+  const stop = db.changes.onForeign(() => (foreign += 1))
+  const id = randomUUID()
+  const insert = "insert into location (id, name, created_at, updated_at) values (?, ?, '', '')"
+  let adding: Promise<unknown> | undefined
+  const driver = pauseAfter(async (statement) => {
+    if (statement.sql !== 'COMMIT') return
+    adding = other.run(insert, [id, id])
+    await adding
+  })
+  try {
+    const work = async ({ q }: Pick<Tx, 'q'>): Promise<void> => {
+      await query.execute(q)
+      if (isUndone) throw new Error('undone')
+    }
+    await db.write(work).catch(() => undefined)
+    // Whoever is undone hears of it before the others' commit.
+    await expect.poll(() => adding).toBeDefined()
+    await adding
+  } finally {
+    driver.remove()
+  }
+  await settled()
+  expect(await kept()).toHaveLength(before + 1)
+  expect(foreign).toBeGreaterThan(0)
+  stop()
+})
+
+test('another process that commits while the first of a commit is undone is seen by the next', async () => {
+  const kept = (q: Queries) => keptRows(q, q.selectFrom('location').select('id'))
+  await settled()
+  const before = (await kept(db.read)).length
+  const insert = "insert into location (id, name, created_at, updated_at) values ('between', 'between', '', '')"
+  const { prototype } = sqlite3.Database
+  const { exec } = prototype
+  prototype.exec = function (this: sqlite3.Database, script: string, callback?: (error: Error | null) => void) {
+    const [undo, ...rest] = script.split('; ')
+    if (undo !== 'ROLLBACK' || rest.length === 0) return exec.call(this, script, callback)
+    return exec.call(this, undo, () => {
+      void other.run(insert).then(() => exec.call(this, rest.join('; '), callback))
+    })
+  }
+  try {
+    const undone = db.write(async ({ q }) => {
+      await sql`insert into apart values ('undone')`.execute(q)
+      throw new Error('undone')
+    })
+    const seen = db.write(({ q }) => kept(q))
+    await expect(undone).rejects.toThrow('undone')
+    expect(await seen).toHaveLength(before + 1)
+  } finally {
+    prototype.exec = exec
+  }
 })

@@ -24,6 +24,8 @@ export class Connection {
   #closed = false
   /** Called with the SQL and the parameters of whatever runs here, before it does. */
   onStatement: ((sql: string, parameters: readonly unknown[]) => void) | undefined
+  /** Called with the SQL of a statement that has run, and how many rows it has given or, if it gives none, changed. */
+  onRows: ((sql: string, rows: number) => void) | undefined
 
   private constructor(db: sqlite3.Database, explain: (error: Error) => unknown) {
     this.#db = db
@@ -52,9 +54,11 @@ export class Connection {
     const values = bind(parameters)
     const statement = this.#prepared(sql) ?? (await this.#prepare(sql))
     return new Promise((resolve, reject) => {
-      statement.all<Record<string, unknown>>(values, (error, rows) =>
-        error === null ? resolve(rows) : reject(this.#explain(error)),
-      )
+      statement.all<Record<string, unknown>>(values, (error, rows) => {
+        if (error !== null) return reject(this.#explain(error))
+        this.onRows?.(sql, rows.length)
+        resolve(rows)
+      })
     })
   }
 
@@ -63,11 +67,12 @@ export class Connection {
     this.onStatement?.(sql, parameters)
     const values = bind(parameters)
     const statement = this.#prepared(sql) ?? (await this.#prepare(sql))
-    const explain = this.#explain
+    const [explain, onRows] = [this.#explain, this.onRows]
     return new Promise((resolve, reject) => {
       statement.run(values, function (this: sqlite3.RunResult, error: Error | null) {
-        if (error === null) resolve({ changes: this.changes, lastId: this.lastID })
-        else reject(explain(error))
+        if (error !== null) return reject(explain(error))
+        onRows?.(sql, this.changes)
+        resolve({ changes: this.changes, lastId: this.lastID })
       })
     })
   }

@@ -18,8 +18,8 @@ import type { Connection } from './connection.ts'
 export interface ConnectionSource {
   acquire(): Promise<Connection>
   release(connection: Connection): void
-  /** Resolves when a statement may run on a connection that was acquired; `undefined`: at once. */
-  ready?(sql: string): Promise<unknown> | undefined
+  /** Calls `run`, which runs this statement on a connection that was acquired, when it may run; without it, statements run at once. */
+  carryOut?<T>(sql: string, run: () => Promise<T>): Promise<T>
   /** Called with the SQL of each query, and with the rows of a table to which it keeps. */
   note?(sql: string, rows?: RowsById): void
 }
@@ -40,7 +40,7 @@ class QueryCompiler extends SqliteQueryCompiler {
   }
 }
 
-/** Kysely over our own connections. Transactions are begun and ended by `core/db.ts`, never through kysely. */
+/** Kysely over our own connections. Transactions are begun and ended by `db/write-queue.ts`, never through kysely. */
 export function sqliteDialect(source: ConnectionSource): Dialect {
   return {
     createAdapter: () => new SqliteAdapter(),
@@ -78,12 +78,12 @@ class Lease implements DatabaseConnection {
 
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
     this.#source.note?.(query.sql)
-    await this.#source.ready?.(query.sql)
+    const { sql, parameters } = query
     if (givesRows(query)) {
-      const rows = await this.connection.all(query.sql, query.parameters)
+      const rows = await carriedOut(this.#source, sql, () => this.connection.all(sql, parameters))
       return { rows: rows as R[] } // kysely's own contract: the compiled query decides the shape of its rows
     }
-    const { changes, lastId } = await this.connection.run(query.sql, query.parameters)
+    const { changes, lastId } = await carriedOut(this.#source, sql, () => this.connection.run(sql, parameters))
     return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastId) }
   }
 
@@ -91,6 +91,11 @@ class Lease implements DatabaseConnection {
   async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
     throw new Error('read in pages instead of streaming')
   }
+}
+
+/** What `run` comes to, once the statement may run. */
+export function carriedOut<T>(source: ConnectionSource, sql: string, run: () => Promise<T>): Promise<T> {
+  return source.carryOut === undefined ? run() : source.carryOut(sql, run)
 }
 
 /** Whether a query answers rows, also none. */

@@ -35,6 +35,9 @@ const WORDS: Readonly<Record<StorageTrouble, string>> = {
     '"panel db check" shows the damage and the copies to go back to',
 }
 
+/** Failures after which SQLite keeps the transaction as it was before the statement (https://www.sqlite.org/lang_transaction.html). */
+const OF_THE_STATEMENT = ['SQLITE_CONSTRAINT', 'SQLITE_ERROR', 'SQLITE_MISMATCH', 'SQLITE_TOOBIG', 'SQLITE_RANGE']
+
 /** What a driver's error says of the storage; `undefined`: it is the statement's own failure, such as a constraint. */
 export function troubleOf(error: unknown): StorageTrouble | undefined {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return undefined
@@ -54,4 +57,14 @@ export function storageFailure(error: unknown): unknown {
 /** Whether the database could not store (or read) anything now, so that the same work may succeed later. */
 export function isStorageFailure(error: unknown): boolean {
   return error instanceof PanelError && troubleOf(error.cause) !== undefined
+}
+
+/**
+ * Whether SQLite may have rolled back the whole transaction when a statement failed with this: then what is asked next would be a
+ * transaction of its own.
+ */
+export function mayHaveRolledBack(error: unknown): boolean {
+  const own = error instanceof PanelError ? error.cause : error
+  if (!(own instanceof Error) || !('code' in own) || typeof own.code !== 'string') return false
+  return own.code.startsWith('SQLITE_') && !OF_THE_STATEMENT.includes(own.code)
 }

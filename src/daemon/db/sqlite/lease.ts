@@ -1,58 +1,85 @@
 import type { Connection } from './connection.ts'
 import type { ConnectionSource } from './dialect.ts'
+import { mayHaveRolledBack } from './failures.ts'
 
 /** A connection on loan. */
 export interface Lease {
   readonly source: ConnectionSource
   /** Whether anything was asked. */
   hasBegun(): boolean
+  /** What has undone the whole transaction, or may have. */
+  failure(): { readonly error: unknown } | undefined
   end(): Promise<void>
 }
 
 /**
- * Lends the writer to the queries of one job. The first of them sets off `begin`; what may change anything waits for it, what only reads runs
- * beside it. After `end`, which resolves when none of them runs any more, it is refused: work that goes on after its end must not write into the
- * transactions of others.
+ * Lends the writer to the queries of one job. The first of them sets off `begin`. What only reads runs at once, what may change anything when
+ * nothing else runs: after a failure that has undone the transaction nothing more is asked, since it would be stored by itself. After
+ * `end`, which resolves when none of them runs any more, all is refused: work that goes on after its end must not write into the transactions of others.
  */
 export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lease {
   let over = false
-  let begun: Promise<unknown> | undefined
-  let busy = 0
+  let begun = false
+  let failure: { readonly error: unknown } | undefined
+  let lent = 0
+  let running = 0
+  /** What may change anything, until nothing else runs. */
+  const waiting: (() => void)[] = []
   let idle = (): void => undefined
-  const free = (): void => {
-    busy--
-    if (busy === 0) idle()
+  const lookAround = (): void => {
+    if (running === 0) waiting.shift()?.()
+    if (running === 0 && lent === 0) idle()
   }
-  const beginOnce = (): Promise<unknown> => {
-    if (begun !== undefined || begin === undefined) return begun ?? DONE
-    busy++
-    begun = begin().finally(free)
-    begun.catch(() => undefined) // whoever writes hears of it; to those that read it is nothing
-    return begun
+  const start = async <T>(run: () => Promise<T>): Promise<T> => {
+    running++
+    try {
+      return await run()
+    } catch (error) {
+      if (mayHaveRolledBack(error)) failure ??= { error }
+      throw error
+    } finally {
+      running--
+      lookAround()
+    }
   }
+  const inTurn = <T>(run: () => Promise<T>): Promise<T> =>
+    new Promise((resolve, reject) => {
+      waiting.push(() => {
+        if (failure === undefined) return void start(run).then(resolve, reject)
+        reject(failure.error)
+        lookAround()
+      })
+    })
   return {
     source: {
       acquire: async () => {
         if (over) throw new Error('this transaction is over: nothing can be written by it any more')
-        busy++
+        lent++
         return writer
       },
-      ready: (sql) => {
-        const ready = beginOnce()
-        return ONLY_READS.test(sql) ? undefined : ready
+      carryOut: (sql, run) => {
+        if (!begun && begin !== undefined) {
+          // Whatever it fails with, statements of this job would be part of others.
+          start(begin).catch((error: unknown) => (failure ??= { error }))
+        }
+        begun = true
+        if (failure !== undefined) return Promise.reject(failure.error)
+        return running === 0 || ONLY_READS.test(sql) ? start(run) : inTurn(run)
       },
-      release: free,
+      release: () => {
+        lent--
+        lookAround()
+      },
     },
-    hasBegun: () => begun !== undefined,
+    hasBegun: () => begun,
+    failure: () => failure,
     end: () =>
       new Promise((resolve) => {
         over = true
         idle = resolve
-        if (busy === 0) resolve()
+        lookAround()
       }),
   }
 }
-
-const DONE = Promise.resolve()
 
 const ONLY_READS = /^\s*select\b/i

@@ -8,7 +8,7 @@ import {
 } from 'kysely'
 import type { Schema } from '../schema.ts'
 import type { RowsById } from '../table-parts.ts'
-import { type ConnectionSource, givesRows, sqliteDialect } from './dialect.ts'
+import { type ConnectionSource, carriedOut, givesRows, sqliteDialect } from './dialect.ts'
 
 /** The query builder over connections of ours: camelCase in the program, snake_case in the database. */
 export function queriesOver(source: ConnectionSource): SqliteQueries {
@@ -34,9 +34,8 @@ export class SqliteQueries extends Kysely<Schema> {
     const connection = await source.acquire()
     try {
       source.note?.(sql, rows)
-      await source.ready?.(sql)
-      if (givesRows) return NAMES.named(await connection.all(sql, parameters))
-      await connection.run(sql, parameters)
+      if (givesRows) return NAMES.named(await carriedOut(source, sql, () => connection.all(sql, parameters)))
+      await carriedOut(source, sql, () => connection.run(sql, parameters))
       return []
     } finally {
       source.release(connection)
