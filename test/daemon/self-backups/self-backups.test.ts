@@ -80,10 +80,10 @@ describe('a backup of the panel', () => {
     expect(failed).toMatchObject({ status: 'failed', bytes: null, error: expect.stringContaining('denies it') })
     const params = { selfBackupId: failed.id }
     for (const work of [
-      panel.client.call(api.verifySelfBackup, { params }),
-      panel.client.stream(api.downloadSelfBackup, { params }),
+      () => panel.client.call(api.verifySelfBackup, { params }),
+      () => panel.client.stream(api.downloadSelfBackup, { params }),
     ])
-      expect(await refusal(work)).toMatchObject({ code: 'SELF_BACKUP_NOT_READY' })
+      expect(await refusal(work())).toMatchObject({ code: 'SELF_BACKUP_NOT_READY' })
     const objects = await panel.app.stores.find(store.id)
     expect([(await objects.list({})).objects, await objects.unfinished()]).toEqual([[], []])
     await panel.client.call(api.deleteSelfBackup, { params })
