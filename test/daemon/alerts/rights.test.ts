@@ -93,8 +93,12 @@ describe('rules', () => {
   it('for a server are made by who holds alert.create there, all others by administrators', async () => {
     const mine = await rule(owner.client, server)
     expect(mine).toMatchObject({ userId: owner.id, targetId: server.id })
-    for (const call of [rule(reader.client, server), rule(owner.client, other), rule(owner.client, null)]) {
-      expect((await refusal(call)).code).toBe('PERMISSION_DENIED')
+    for (const [{ client }, target] of [
+      [reader, server],
+      [owner, other],
+      [owner, null],
+    ] as const) {
+      expect((await refusal(rule(client, target))).code).toBe('PERMISSION_DENIED')
     }
     const ruleId = mine.id
     expect((await refusal(stranger.client.call(rules.getAlertRule, { params: { ruleId } }))).code).toBe(

@@ -60,11 +60,11 @@ describe('a backup store', () => {
     })
     const params = { storeId: LOCAL }
     for (const work of [
-      panel.client.call(api.deleteBackupStore, { params }),
-      panel.client.call(api.updateBackupStore, { params, body: { name: 'mine' } }),
-      panel.client.call(api.updateBackupStore, { params, body: { folder: 'other' } }),
+      () => panel.client.call(api.deleteBackupStore, { params }),
+      () => panel.client.call(api.updateBackupStore, { params, body: { name: 'mine' } }),
+      () => panel.client.call(api.updateBackupStore, { params, body: { folder: 'other' } }),
     ])
-      expect(await refusal(work)).toMatchObject({ code: 'BACKUP_STORE_IN_USE' })
+      expect(await refusal(work())).toMatchObject({ code: 'BACKUP_STORE_IN_USE' })
   })
 
   it('is added, shown without its secret, edited and removed, and its secret is written down nowhere', async () => {
