@@ -109,7 +109,7 @@ test('a stream whose game says more than may be passed on says how far it lags, 
   const { data } = await steady.until('the greeting', (r) => r.of('connected')[0])
   expect(data).not.toHaveProperty('lagLines')
   const first = Number(data['lastSeq']) + 1
-  await panel.configure('console.outputBytesPerSecond', 131_072)
+  await panel.configure('console.outputBytesPerSecond', 65_536)
   try {
     await type('flood')
     const said = await steady.until('the comment', ({ comments }) => comments.find((one) => one.startsWith('lagging')))

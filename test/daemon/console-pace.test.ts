@@ -17,22 +17,26 @@ afterAll(() => stage.panel.close())
 beforeEach(() => stage.begin())
 afterEach(() => stage.end())
 
-/** Puts the clock forward until the viewer has so many lines; answers how long that took by the clock. */
-async function timeUntil(reader: ConsoleReader, lines: number): Promise<number> {
+/** Puts the clock forward until that is so; answers how long that took by the clock. */
+async function timeUntil(what: string, isSo: () => boolean): Promise<number> {
   const began = clock.monotonicMs()
-  for (const deadline = performance.now() + 20_000; reader.seqs.length < lines; clock.leap(250)) {
-    if (performance.now() > deadline) throw new Error(`only ${reader.seqs.length} lines came`)
+  for (const deadline = performance.now() + 20_000; !isSo(); clock.leap(250)) {
+    if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`)
     await stage.logs({ lines: 1 }) // as long as a request takes, what may be sent now is on its way
   }
   return clock.monotonicMs() - began
 }
+
+/** How long it takes by the clock until the viewer has so many lines. */
+const timeToRead = (reader: ConsoleReader, lines: number): Promise<number> =>
+  timeUntil(`${lines} lines`, () => reader.seqs.length >= lines)
 
 test('sends a viewer no more lines in a second than the setting says, and leaves none out', async () => {
   await stage.panel.configure('console.outputLinesPerSecond', 100)
   stage.peer.log(stage.game.id).append(3000)
   const behind = stage.watch('?lines=2000')
   // The last page may be sent when the ones before it are paid for.
-  expect(await timeUntil(behind, 2000)).toBeGreaterThan(13_000)
+  expect(await timeToRead(behind, 2000)).toBeGreaterThan(13_000)
   expect(behind.seqs).toEqual(range(1001, 3000))
 
   const live = stage.watch('?lines=0')
@@ -41,7 +45,7 @@ test('sends a viewer no more lines in a second than the setting says, and leaves
     stage.peer.say(stage.game.id, 100)
     await stage.logs({ lines: 1 })
   }
-  expect(await timeUntil(live, 2000)).toBeGreaterThan(13_000)
+  expect(await timeToRead(live, 2000)).toBeGreaterThan(13_000)
   expect(live.seqs).toEqual(range(3001, 5000))
   await stage.panel.configure('console.outputLinesPerSecond', 1_000_000)
 })
@@ -51,9 +55,32 @@ test('sends a viewer no more bytes in a second than the setting says', async () 
   const wide = 'x'.repeat(2000)
   stage.peer.log(stage.game.id).append(500, () => wide)
   const reader = stage.watch('?lines=500')
-  expect(await timeUntil(reader, 500)).toBeGreaterThan(13_000)
+  expect(await timeToRead(reader, 500)).toBeGreaterThan(13_000)
   expect(reader.seqs).toEqual(range(1, 500))
   await stage.panel.configure('console.outputBytesPerSecond', 1_073_741_824)
+})
+
+test('a limit that is raised holds for what waits already, of viewers and of their feed', async () => {
+  const { id } = stage.game
+  await stage.panel.configure('console.outputLinesPerSecond', 100)
+  stage.peer.log(id).append(3000)
+  const behind = stage.watch('?lines=2000')
+  await behind.until('the first page', ({ seqs }) => seqs.length > 300)
+  const live = stage.watch('?lines=0')
+  await live.until('the greeting', (r) => r.of('connected')[0])
+  stage.peer.say(id, 1500)
+  await live.until('the first lines', ({ seqs }) => seqs.length > 0)
+  await stage.panel.configure('console.outputLinesPerSecond', 1_000_000)
+  const { last } = stage.peer.log(id)
+  const isAcknowledged = (): boolean => stage.peer.of('console.ack').some(({ seq }) => seq === last)
+  const times = [
+    await timeToRead(behind, last - 1000),
+    await timeToRead(live, 1500),
+    await timeUntil('the word to the agent', isAcknowledged),
+  ]
+  expect(times.reduce((sum, ms) => sum + ms)).toBeLessThan(4000)
+  expect(behind.seqs).toEqual(range(1001, last))
+  expect(live.seqs).toEqual(range(3001, last))
 })
 
 test('a feed waits a moment for one viewer at least to take what was passed on, and then goes on', async () => {

@@ -373,10 +373,10 @@ export class Feed {
    * passed on, or than any viewer takes, waits in its log: what is not acknowledged keeps the agent from sending.
    */
   async #acknowledge(): Promise<void> {
-    const { clock, gateway, pace } = this.#deps
+    const { gateway, pace } = this.#deps
     if (this.#acknowledging) return
     this.#acknowledging = true
-    while (pace.waitMs() > 0 && !this.closed) await clock.sleep(pace.waitMs(), this.#end.signal)
+    await pace.wait(this.#end.signal)
     await this.#keptUp()
     this.#acknowledging = false
     const { serverId, epoch, nodeId } = this

@@ -267,7 +267,7 @@ export class Viewer implements LiveViewer {
   /** Resolves when there is room for a page. Ends the connection when nothing was taken for five minutes. */
   async #room(): Promise<void> {
     const { connection, clock, feed, log, pace } = this.#deps
-    while (pace.waitMs() > 0 && !this.#over()) await clock.sleep(pace.waitMs(), connection.closed)
+    await pace.wait(connection.closed)
     while (connection.unsentBytes > MOST_UNSENT - PAGE_BYTES && !this.#over()) {
       const before = connection.unsentBytes
       const taken = new AbortController()
