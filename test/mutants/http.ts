@@ -284,8 +284,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'a table that an answer was read from is forgotten',
     topic: 'cached answers',
     file: 'src/daemon/db/sqlite/named-tables.ts',
-    find: 'return wordsOf(sql, schema.tables)',
-    replace: 'return wordsOf(sql, schema.tables).slice(1)',
+    find: 'return [...words].flatMap(',
+    replace: 'return [...words].slice(8).flatMap(',
     seenBy: CACHED,
   },
   {
@@ -295,6 +295,14 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'const foreign = dataVersion !== this.#dataVersion',
     replace: 'const foreign = false',
     seenBy: CACHED,
+  },
+  {
+    title: 'a commit that changed nothing is taken for that of another program behind it',
+    topic: 'cached answers',
+    file: 'src/daemon/db/table-changes.ts',
+    find: ' || !this.#hasWritten',
+    replace: '',
+    seenBy: ['test/daemon/core/table-changes.test.ts'],
   },
   {
     title: 'a cached answer outlives the grant by which it was given',
@@ -308,8 +316,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'a cached answer keeps what was in memory',
     topic: 'cached answers',
     file: 'src/daemon/http/answer-cache.ts',
-    find: 'if (!Object.is(look(), seen)) return false',
-    replace: 'if (look === seen) return false',
+    find: 'if (!Object.is(look(), was)) return false',
+    replace: 'if (look === was) return false',
     seenBy: CACHED,
   },
   {

@@ -6,6 +6,7 @@ const UNWRITABLE = 'test/daemon/unwritable-database.test.ts'
 const DAMAGED = 'test/daemon/damaged-database.test.ts'
 const TWO = 'test/faults/two-at-once.test.ts'
 const SYSTEM = 'test/daemon/core/system.test.ts'
+const HALF_WRITTEN = 'test/daemon/core/half-written.test.ts'
 
 /** Mistakes in what happens to stored things on bad days. */
 export const MUTANTS: readonly Mutant[] = [
@@ -13,9 +14,33 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'a failed commit is answered as success',
     topic: 'commit',
     file: 'src/daemon/db/write-queue.ts',
-    find: 'for (const job of done) job.settle(error)\n      return\n    }\n    for',
-    replace: 'for (const job of done) job.settle()\n      return\n    }\n    for',
+    find: 'for (const job of done) job.settle(error)\n      return\n    }\n    this',
+    replace: 'for (const job of done) job.settle()\n      return\n    }\n    this',
     seenBy: [COMMITS],
+  },
+  {
+    title: 'statements are asked together with one that ends the transaction',
+    topic: 'commit',
+    file: 'src/daemon/db/sqlite/lease.ts',
+    find: 'running === 0 || ONLY_READS.test(sql) ? start(run)',
+    replace: 'running >= 0 ? start(run)',
+    seenBy: [HALF_WRITTEN],
+  },
+  {
+    title: 'a job that goes on although the transaction has ended counts as done',
+    topic: 'commit',
+    file: 'src/daemon/db/write-queue.ts',
+    find: 'if (endedAll !== undefined) return',
+    replace: 'if (endedAll !== undefined && failure !== undefined) return',
+    seenBy: [HALF_WRITTEN],
+  },
+  {
+    title: 'a savepoint that fails counts as set',
+    topic: 'commit',
+    file: 'src/daemon/db/sqlite/lease.ts',
+    find: 'catch((error: unknown) => (failure ??= { error }))',
+    replace: 'catch(() => undefined)',
+    seenBy: [HALF_WRITTEN],
   },
   {
     title: 'a transaction does not wait for the disk',

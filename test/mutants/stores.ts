@@ -291,8 +291,16 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'counts lines alone, and no bytes',
     topic: 'streams',
     file: 'src/daemon/features/servers/console/pace.ts',
-    find: 'Math.max(lines / limits.lines, bytes / limits.bytes)',
-    replace: 'Math.max(lines / limits.lines, 0 * bytes)',
+    find: 'Math.max(this.#lines / limits.lines, this.#bytes / limits.bytes)',
+    replace: 'this.#lines / limits.lines',
+    seenBy: [PACE],
+  },
+  {
+    title: 'waits on at the rate of before a limit was raised',
+    topic: 'streams',
+    file: 'src/daemon/features/servers/console/pace.ts',
+    find: '    if (nowMs < this.#freeMs) this.spend(0, 0, nowMs)\n',
+    replace: '',
     seenBy: [PACE],
   },
   {
