@@ -111,8 +111,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'an egg for a template that exists takes its name',
     topic: 'eggs',
     file: 'src/daemon/features/catalog/templates/egg-bodies.ts',
-    find: "new Set(['name', 'runtimes'])",
-    replace: 'new Set([])',
+    find: '{ ...eggPatch(egg), egg:',
+    replace: '{ ...egg.template, egg:',
     seenBy: [HTTP],
   },
   {

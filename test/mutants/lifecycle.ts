@@ -151,8 +151,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: "another program's socket passes for the server's own",
     topic: 'running',
     file: 'src/agent/runtime/run-sockets.ts',
-    find: 'return known.every(Boolean) ? there : await this.#ownOf(there)',
-    replace: 'return known.length > 0 ? there : await this.#ownOf(there)',
+    find: 'there.every((socket) => this.#stillHas(socket)) ? there :',
+    replace: 'there.length >= 0 ? there :',
     seenBy: [LIFE],
   },
   {

@@ -17,8 +17,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'Marks of direction reach the terminal in tables',
     topic: 'commands',
     file: 'src/shared/kernel/terminal-text.ts',
-    find: 'const UNSAFE = /[\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]/g',
-    replace: 'const UNSAFE = /[\\u0000-\\u001f\\u007f-\\u009f]/g',
+    find: '\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]',
+    replace: ']',
     seenBy: [WORDS],
   },
   {
@@ -113,8 +113,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'Two servers of an owner get one name at the creation',
     topic: 'commands',
     file: 'src/daemon/features/servers/servers/create.ts',
-    find: '  await ensureNameFree(tx, { ownerId: owner, name: body.name })',
-    replace: "  if (body.name === '') await ensureNameFree(tx, { ownerId: owner, name: body.name })",
+    find: 'if (namesake !== undefined) throw nameTaken(body.name, namesake)',
+    replace: '',
     seenBy: ['test/daemon/servers/names.test.ts'],
   },
   {
@@ -185,8 +185,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'An empty data folder is the current one',
     topic: 'production',
     file: 'src/daemon/config/config.ts',
-    find: "(path) => path.trim() !== ''",
-    replace: '(path) => path !== path.trim() || path.length >= 0',
+    find: "dir: z.string().refine((path) => path.trim() !== ''",
+    replace: 'dir: z.string().refine((path) => path.length >= 0',
     seenBy: [CONFIG],
   },
   {

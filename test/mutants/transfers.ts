@@ -41,8 +41,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'does not compare the hashes',
     topic: 'transfers',
     file: 'src/daemon/gateway/transfers.ts',
-    find: 'run.failed])).sha256 !== sha256',
-    replace: "run.failed])).sha256 === ''",
+    find: "!== sum) throw wrong('other bytes')",
+    replace: "=== '') throw wrong('other bytes')",
     seenBy: [TRANSFERS],
   },
   {
@@ -57,8 +57,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'counts transfers that wait for a turn as running',
     topic: 'transfers',
     file: 'src/daemon/gateway/transfers.ts',
-    find: '    const release = await this.#deps.slots',
-    replace: '    this.#running += 1\n    const release = await this.#deps.slots',
+    find: '    const release = hasTurn',
+    replace: '    this.#running += 1\n    const release = hasTurn',
     seenBy: [TRANSFERS],
   },
   {
@@ -134,15 +134,6 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: [TRANSFERS],
   },
   {
-    title: 'says that an upload was cut off where it did not fit',
-    topic: 'files',
-    file: 'src/agent/link/bulk.ts',
-    find: 'Promise.allSettled([taking, pipeline(answer, counted)])',
-    replace:
-      'Promise.all([taking, pipeline(answer, counted)]).then(([value]) => [{ status: "fulfilled" as const, value, reason: undefined }])',
-    seenBy: [FILES],
-  },
-  {
     title: 'keeps what has filled the disk',
     topic: 'files',
     file: 'src/agent/files/server-file.ts',
@@ -161,7 +152,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'opens a FIFO to see that it is one',
     topic: 'files',
-    file: 'src/agent/files/server-file.ts',
+    file: 'src/agent/files/place.ts',
     find: 'if (folder.statOf(name)?.isFile() === false) throw noFile()',
     replace: '',
     seenBy: [FILES],
@@ -217,7 +208,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'takes .. for a name',
     topic: 'files',
-    file: 'src/agent/files/server-file.ts',
+    file: 'src/agent/files/place.ts',
     find: "name === '..' || ",
     replace: '',
     seenBy: [FILES],
@@ -225,7 +216,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'follows a link in the place of a file',
     topic: 'files',
-    file: 'src/agent/files/server-file.ts',
+    file: 'src/agent/files/place.ts',
     find: 'flags | O_NOFOLLOW | O_NONBLOCK',
     replace: 'flags | O_NONBLOCK',
     seenBy: [FILES],
@@ -273,7 +264,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'looks at no limit of the disk',
     topic: 'files',
-    file: 'src/agent/files/requests.ts',
+    file: 'src/agent/disk/disk-room.ts',
     find: 'if (limitMb <= 0) return',
     replace: 'if (limitMb > 0) return',
     seenBy: [FILES],

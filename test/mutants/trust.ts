@@ -104,8 +104,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'takes a link for a socket',
     topic: 'socket',
     file: 'src/shared/platform/private-folder.ts',
-    find: "import { type FileHandle, lstat, mkdir, open } from 'node:fs/promises'",
-    replace: "import { type FileHandle, stat as lstat, mkdir, open } from 'node:fs/promises'",
+    find: 'fstatSync, lstatSync, mkdirSync',
+    replace: 'fstatSync, statSync as lstatSync, mkdirSync',
     seenBy: [SOCKET],
   },
   {
