@@ -10,7 +10,14 @@ export interface Statement {
 export type Plan = (statement: Statement) => SqliteCode | undefined
 
 /** Codes of SQLite, as the driver names them. */
-export type SqliteCode = 'SQLITE_FULL' | 'SQLITE_IOERR' | 'SQLITE_READONLY' | 'SQLITE_CORRUPT' | 'SQLITE_ERROR'
+export type SqliteCode =
+  | 'SQLITE_NOMEM'
+  | 'SQLITE_INTERRUPT'
+  | 'SQLITE_FULL'
+  | 'SQLITE_IOERR'
+  | 'SQLITE_READONLY'
+  | 'SQLITE_CORRUPT'
+  | 'SQLITE_ERROR'
 
 type Callback = (error: Error | null, ...rest: unknown[]) => void
 

@@ -22,8 +22,16 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'statements are asked together with one that ends the transaction',
     topic: 'commit',
     file: 'src/daemon/db/sqlite/lease.ts',
-    find: 'running === 0 || ONLY_READS.test(sql) ? start(run)',
-    replace: 'running >= 0 ? start(run)',
+    find: '(writes ? running > 0 : writing)',
+    replace: '(writes ? running > 99 : writing)',
+    seenBy: [HALF_WRITTEN],
+  },
+  {
+    title: 'a read, which may end the transaction too, is asked together with a statement that writes',
+    topic: 'commit',
+    file: 'src/daemon/db/sqlite/lease.ts',
+    find: '(writes ? running > 0 : writing)',
+    replace: '(writes && running > 0)',
     seenBy: [HALF_WRITTEN],
   },
   {

@@ -144,6 +144,12 @@ export class TableChanges {
     this.#rowsSince = this.#count
   }
 
+  /** The same for one whose commit has failed: nobody knows. */
+  mayBeCommitted(): void {
+    this.committed()
+    this.#hasWritten = false
+  }
+
   /**
    * Counts what others have committed, so that there is a {@link TableChanges.moment} again. Called outside of transactions: after each,
    * and when there is none.

@@ -225,7 +225,7 @@ export class WriteQueue {
     const waiting = Math.min(this.#jobs.length, GROUP)
     try {
       this.#changes.begin()
-      await this.#writer.run('BEGIN IMMEDIATE')
+      await this.#begin()
       this.#changes.begun()
     } catch (error) {
       // What has come while this failed, which may take seconds, is tried once too.
@@ -241,7 +241,7 @@ export class WriteQueue {
       }
       job.settle(failure.error)
       if (failure.endedAll === undefined && job.leads !== true) continue
-      await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly SQLite has done so by itself
+      await this.#rollBack()
       // Nothing of this group is stored. What has not begun must not write outside a transaction: it gets a new one.
       const undone = job.leads === true ? this.#jobs.splice(0, waiting) : done
       for (const other of undone) other.settle((failure.endedAll ?? failure).error)
@@ -252,8 +252,8 @@ export class WriteQueue {
       await this.#writeCollected(done, last)
       await this.#writer.run('COMMIT')
     } catch (error) {
-      this.#changes.committed() // nobody knows
-      await this.#writer.run('ROLLBACK').catch(() => undefined) // a failed commit may have rolled back by itself
+      this.#changes.mayBeCommitted()
+      await this.#rollBack()
       for (const job of done) job.settle(error)
       return
     }
@@ -263,6 +263,22 @@ export class WriteQueue {
       for (const hook of job.hooks) follow(hook)
       job.settle()
     }
+  }
+
+  async #begin(): Promise<void> {
+    try {
+      await this.#writer.run('BEGIN IMMEDIATE')
+    } catch (error) {
+      // There is something to roll back only where that has failed before.
+      await this.#writer.exec('ROLLBACK').catch(() => {
+        throw error
+      })
+      await this.#writer.run('BEGIN IMMEDIATE')
+    }
+  }
+
+  async #rollBack(): Promise<void> {
+    await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly SQLite has done so by itself
   }
 
   /** The jobs of a group, each taken from the queue when it is its turn. */
@@ -290,6 +306,7 @@ export class WriteQueue {
     if (batches.size === 0) return
     const lease = leaseOf(this.#writer)
     const tx = { q: queriesOver(lease.source), onCommit: (hook: () => void) => void hooks.push(hook) }
+    let failure: { readonly error: unknown } | undefined
     try {
       for (const collected of batches.values()) {
         await collected[0]?.write(
@@ -297,9 +314,12 @@ export class WriteQueue {
           collected.map(({ row }) => row),
         )
       }
-    } finally {
-      await lease.end()
+    } catch (error) {
+      failure = { error }
     }
+    await lease.end()
+    failure = lease.failure() ?? failure
+    if (failure !== undefined) throw failure.error
   }
 
   /** `endedAll`: what has ended the transaction of the whole group, such as a full disk, even if the job has gone on. */

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type Batch, type Db, openDb, type Tx } from '../../../src/daemon/db/db.ts'
+import { keptRows } from '../../../src/daemon/db/kept-results.ts'
 import { migrate } from '../../../src/daemon/db/migrations.ts'
 import { now, systemClock } from '../../../src/shared/kernel/time.ts'
 import { plantFaults, type SqliteCode } from '../../faulty-driver.ts'
@@ -55,11 +56,60 @@ async function answered(all: Readonly<Record<string, Promise<unknown>>>): Promis
   return Object.keys(all).filter((_, place) => outcomes[place]?.status === 'fulfilled')
 }
 
+/** Statements that take that much memory, whether SQLite may use it or not; by the prepared one, it runs before what was asked sooner. */
+const takeMemory = ({ q }: Pick<Tx, 'q'>, bytes: number) =>
+  sql`select length(hex(randomblob(${bytes}))) as n from sqlite_schema limit 1`.execute(q)
+
 it('stores nothing of what was asked together with what has no room', async () => {
   await fill()
   const both = db.write((tx) => Promise.all([put(tx, 'big', BIG), put(tx, 'small')]))
   await expect(both).rejects.toMatchObject(FULL)
   expect(await keys()).toEqual([])
+})
+
+it('stores nothing of what was asked together with what has no room, however that is written', async () => {
+  await fill()
+  const both = db.write((tx) =>
+    Promise.all([
+      put(tx, 'big', BIG),
+      sql`with one as (select 'small' as key) insert into setting select key, '1', '' from one`.execute(tx.q),
+    ]),
+  )
+  await expect(both).rejects.toMatchObject(FULL)
+  expect(await keys()).toEqual([])
+})
+
+it('stores nothing of what was asked together with a read for which there is no memory', async () => {
+  await db.write(async (tx) => {
+    await sql`pragma hard_heap_limit = 300000000`.execute(tx.q)
+    await takeMemory(tx, 8) // is prepared from now on
+  })
+  const kept = () => keptRows(db.read, db.read.selectFrom('setting').select('key'))
+  expect(await kept()).toEqual([])
+  const read = async (tx: Tx): Promise<unknown> => {
+    for (let i = 0; i < 20; i++) await Promise.resolve() // behind the other, in the same turn
+    return await takeMemory(tx, 900_000_000)
+  }
+  try {
+    const both = db.write((tx) => Promise.all([put(tx, 'beside'), read(tx)]))
+    await expect(both).rejects.toMatchObject({ code: 'DATABASE_UNAVAILABLE' })
+  } finally {
+    await db.write(({ q }) => sql`pragma hard_heap_limit = 0`.execute(q))
+  }
+  expect(await keys()).toEqual([])
+  expect(await kept()).toEqual([])
+})
+
+it('answers thousands that wait behind what has no room', async () => {
+  await fill()
+  const outcomes = await db
+    .write((tx) =>
+      Promise.allSettled([put(tx, 'big', BIG), ...Array.from({ length: 20_000 }, (_, i) => put(tx, `key ${i}`))]),
+    )
+    .catch((error: unknown) => error)
+  expect(outcomes).toMatchObject(FULL)
+  await db.write((tx) => put(tx, 'next'))
+  expect(await keys()).toEqual(['next'])
 })
 
 it('stores what it answers as stored, when one of a commit has no room', async () => {
@@ -102,6 +152,92 @@ it('answers as failed what goes on although it had no room, and all that it has 
   })
   expect(stored).toEqual(['behind'])
   expect(await keys()).toEqual(stored)
+})
+
+it.each<SqliteCode>(['SQLITE_FULL', 'SQLITE_IOERR', 'SQLITE_NOMEM', 'SQLITE_INTERRUPT', 'SQLITE_READONLY'])(
+  'undoes all of a commit when one goes on after %s, and says to each what it was',
+  async (failure) => {
+    let failing = 1
+    faults = plantFaults(({ sql: text }) =>
+      /^insert into "setting"/.test(text) && failing++ === 2 ? failure : undefined,
+    )
+    const outcomes = await Promise.allSettled([
+      db.write((tx) => put(tx, 'before')),
+      db.write(async (tx) => {
+        await put(tx, 'careless').catch(() => undefined)
+        throw new Error('its own')
+      }),
+      db.write((tx) => put(tx, 'behind')),
+    ])
+    expect(outcomes).toEqual([
+      { status: 'rejected', reason: expect.objectContaining({ message: expect.not.stringContaining('its own') }) },
+      { status: 'rejected', reason: expect.objectContaining({ message: 'its own' }) },
+      { status: 'fulfilled', value: expect.anything() },
+    ])
+    expect(await keys()).toEqual(['behind'])
+  },
+)
+
+it('refuses what waits when the database can still not be written, and tries what comes meanwhile', async () => {
+  let failing = true
+  faults = plantFaults(({ sql: text }) => (failing && text === 'COMMIT' ? 'SQLITE_FULL' : undefined))
+  await expect(db.write((tx) => put(tx, 'first'))).rejects.toMatchObject(FULL)
+  faults.remove()
+  const late: Promise<unknown>[] = []
+  faults = plantFaults(({ sql: text }) => {
+    if (!failing || !text.startsWith('PRAGMA user_version =')) return undefined
+    failing = false
+    late.push(db.write((tx) => put(tx, 'late')))
+    return 'SQLITE_FULL'
+  })
+  const waiting = ['one', 'two'].map((key) => db.write((tx) => put(tx, key)))
+  for (const { status } of await Promise.allSettled(waiting)) expect(status).toBe('rejected')
+  await Promise.all(late)
+  expect(await keys()).toEqual(['late'])
+})
+
+it('says that there is no room to those whose rows were to be written at the end, also when that goes on', async () => {
+  await fill()
+  const batch: Batch<string> = {
+    write: async (tx, rows) => {
+      for (const key of rows) await put(tx, key, BIG).catch(() => undefined)
+      await put(tx, 'end').catch(() => undefined)
+    },
+  }
+  const refused = db.write(async (tx) => {
+    tx.collect(batch, 'big')
+    await put(tx, 'own')
+  })
+  await expect(refused).rejects.toMatchObject(FULL)
+  expect(await keys()).toEqual([])
+})
+
+it('writes on after a transaction that could not be rolled back at once', async () => {
+  let failing = 2
+  faults = plantFaults(({ sql: text }) => {
+    if (failing === 2 && /^insert into "setting"/.test(text)) failing = 1
+    else if (failing === 1 && text === 'ROLLBACK') failing = 0
+    else return undefined
+    return 'SQLITE_IOERR'
+  })
+  await expect(db.write((tx) => put(tx, 'first'))).rejects.toMatchObject({ code: 'DATABASE_UNAVAILABLE' })
+  await db.write((tx) => put(tx, 'second'))
+  expect(await keys()).toEqual(['second'])
+})
+
+it('undoes what a job has asked and not waited for, however far that is', async () => {
+  for (let turns = 0; turns < 40; turns++) {
+    const undone = db.write(async (tx) => {
+      put(tx, 'undone').catch(() => undefined)
+      for (let i = 0; i < turns; i++) await Promise.resolve()
+      throw new Error('undone')
+    })
+    const next = db.write((tx) => put(tx, `next ${turns}`))
+    await expect(undone).rejects.toThrow('undone')
+    await next
+  }
+  expect(await keys()).not.toContain('undone')
+  expect(await keys()).toHaveLength(40)
 })
 
 it('goes on with what fails for itself alone', async () => {

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { CompiledQuery, sql } from 'kysely'
 import sqlite3 from 'sqlite3'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Db, openDb, type Queries, type Tx } from '../../../src/daemon/db/db.ts'
+import { type Batch, type Db, openDb, type Queries, type Tx } from '../../../src/daemon/db/db.ts'
 import { keptRows } from '../../../src/daemon/db/kept-results.ts'
 import { migrate } from '../../../src/daemon/db/migrations.ts'
 import { countRows, keptTotal } from '../../../src/daemon/db/paging.ts'
@@ -16,7 +16,7 @@ import { namedTables } from '../../../src/daemon/db/sqlite/named-tables.ts'
 import { type JsonStatement, jsonStatement } from '../../../src/daemon/db/statement.ts'
 import { keepingTo, type Seen, seenRows, wholeTable } from '../../../src/daemon/db/table-parts.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
-import { pauseAfter, recordStatements } from '../../faulty-driver.ts'
+import { pauseAfter, plantFaults, recordStatements } from '../../faulty-driver.ts'
 
 let folder: string
 let db: Db
@@ -440,16 +440,8 @@ test('a transaction sees what it has changed itself, and what it has seen goes w
   expect(second).toBe(Number(before) + 1)
 })
 
-test.each([
-  ['reads alone', sql`select id from wide`, false],
-  ['changes no row', sql`update wide set a = 1 where id = 'none'`, false],
-  ['writes what is there already', sql`update wide set a = a`, false],
-  ['adds nothing that is there already', sql`insert into wide (id) values ('one') on conflict do nothing`, false],
-  ['puts what is there already', sql`insert into wide (id) values ('one') on conflict (id) do update set a = a`, false],
-  ['adds a row and is undone', sql`insert into apart (id) values ('undone')`, true],
-  ['adds a row', sql`insert into apart (id) values (hex(randomblob(8)))`, false],
-])('another process that commits right behind a transaction that %s is seen', async (_, query, isUndone) => {
-  await db.write(async ({ q }) => void (await sql`insert or ignore into wide (id) values ('one')`.execute(q)))
+/** Does `work`, and has another process commit right behind the end of its transaction: whether that is seen. */
+async function isForeignSeen(end: 'COMMIT' | 'ROLLBACK', work: (tx: Tx) => Promise<unknown>): Promise<boolean[]> {
   const kept = () => keptRows(db.read, db.read.selectFrom('location').select('id'))
   await settled()
   const before = (await kept()).length
@@ -459,15 +451,11 @@ test.each([
   const insert = "insert into location (id, name, created_at, updated_at) values (?, ?, '', '')"
   let adding: Promise<unknown> | undefined
   const driver = pauseAfter(async (statement) => {
-    if (statement.sql !== 'COMMIT') return
+    if (statement.sql !== end || adding !== undefined) return
     adding = other.run(insert, [id, id])
     await adding
   })
   try {
-    const work = async ({ q }: Pick<Tx, 'q'>): Promise<void> => {
-      await query.execute(q)
-      if (isUndone) throw new Error('undone')
-    }
     await db.write(work).catch(() => undefined)
     // Whoever is undone hears of it before the others' commit.
     await expect.poll(() => adding).toBeDefined()
@@ -476,9 +464,57 @@ test.each([
     driver.remove()
   }
   await settled()
-  expect(await kept()).toHaveLength(before + 1)
-  expect(foreign).toBeGreaterThan(0)
   stop()
+  return [(await kept()).length === before + 1, foreign > 0]
+}
+
+test.each([
+  ['reads alone', sql`select id from wide`, false],
+  ['changes no row', sql`update wide set a = 1 where id = 'none'`, false],
+  ['writes what is there already', sql`update wide set a = a`, false],
+  ['adds nothing that is there already', sql`insert into wide (id) values ('one') on conflict do nothing`, false],
+  ['puts what is there already', sql`insert into wide (id) values ('one') on conflict (id) do update set a = a`, false],
+  ['adds a row and is undone', sql`insert into apart (id) values ('undone')`, true],
+  ['adds a row', sql`insert into apart (id) values (hex(randomblob(8)))`, false],
+  [
+    'puts what is there, and says so in another way',
+    sql`insert into wide (id) values ('one') on conflict (id) do/**/update set a = a`,
+    false,
+  ],
+])('another process that commits right behind a transaction that %s is seen', async (_, query, isUndone) => {
+  await db.write(async ({ q }) => void (await sql`insert or ignore into wide (id) values ('one')`.execute(q)))
+  const seen = await isForeignSeen('COMMIT', async ({ q }) => {
+    await query.execute(q)
+    if (isUndone) throw new Error('undone')
+  })
+  expect(seen).toEqual([true, true])
+})
+
+test('another process that commits right behind a commit that fails is seen', async () => {
+  const twice: Batch<string> = {
+    write: async ({ q }) => {
+      for (let i = 0; i < 2; i++) await sql`insert into apart (id) values ('twice')`.execute(q)
+    },
+  }
+  const seen = await isForeignSeen('ROLLBACK', async (tx) => {
+    await sql`insert into apart (id) values (hex(randomblob(8)))`.execute(tx.q)
+    tx.collect(twice, 'row')
+  })
+  expect(seen).toEqual([true, true])
+})
+
+test('another process that commits right behind a transaction that has no room is seen', async () => {
+  const faults = plantFaults(({ sql: text }) => (text.startsWith('update wide') ? 'SQLITE_FULL' : undefined))
+  try {
+    const seen = await isForeignSeen('ROLLBACK', async ({ q }) => {
+      await sql`insert into apart (id) values (hex(randomblob(8)))`.execute(q)
+      await sql`update wide set a = 1`.execute(q)
+    })
+    expect(seen).toEqual([true, true])
+  } finally {
+    faults.remove()
+  }
+  await db.write(({ q }) => sql`update wide set a = 1`.execute(q)) // it can be written again
 })
 
 test('another process that commits while the first of a commit is undone is seen by the next', async () => {

@@ -35,7 +35,10 @@ const WORDS: Readonly<Record<StorageTrouble, string>> = {
     '"panel db check" shows the damage and the copies to go back to',
 }
 
-/** Failures after which SQLite keeps the transaction as it was before the statement (https://www.sqlite.org/lang_transaction.html). */
+/**
+ * Failures after which SQLite keeps the transaction as it was before the statement (https://www.sqlite.org/lang_transaction.html); of constraints
+ * because no statement of the program says `or rollback`.
+ */
 const OF_THE_STATEMENT = ['SQLITE_CONSTRAINT', 'SQLITE_ERROR', 'SQLITE_MISMATCH', 'SQLITE_TOOBIG', 'SQLITE_RANGE']
 
 /** What a driver's error says of the storage; `undefined`: it is the statement's own failure, such as a constraint. */

@@ -13,8 +13,8 @@ export interface Lease {
 }
 
 /**
- * Lends the writer to the queries of one job. The first of them sets off `begin`. What only reads runs at once, what may change anything when
- * nothing else runs: after a failure that has undone the transaction nothing more is asked, since it would be stored by itself. After
+ * Lends the writer to the queries of one job. The first of them sets off `begin`. What may change anything runs alone, what only reads beside
+ * others of its kind and beside `begin`: after a failure that has undone the transaction, which any statement can have, nothing more is asked, since it would be stored by itself. After
  * `end`, which resolves when none of them runs any more, all is refused: work that goes on after its end must not write into the transactions of others.
  */
 export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lease {
@@ -23,15 +23,18 @@ export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lea
   let failure: { readonly error: unknown } | undefined
   let lent = 0
   let running = 0
-  /** What may change anything, until nothing else runs. */
+  /** Whether what runs may change anything. */
+  let writing = false
+  /** What waits until nothing else runs. */
   const waiting: (() => void)[] = []
   let idle = (): void => undefined
   const lookAround = (): void => {
     if (running === 0) waiting.shift()?.()
     if (running === 0 && lent === 0) idle()
   }
-  const start = async <T>(run: () => Promise<T>): Promise<T> => {
+  const start = async <T>(run: () => Promise<T>, writes: boolean): Promise<T> => {
     running++
+    writing = writes
     try {
       return await run()
     } catch (error) {
@@ -39,15 +42,15 @@ export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lea
       throw error
     } finally {
       running--
+      writing &&= !writes
       lookAround()
     }
   }
-  const inTurn = <T>(run: () => Promise<T>): Promise<T> =>
+  const inTurn = <T>(run: () => Promise<T>, writes: boolean): Promise<T> =>
     new Promise((resolve, reject) => {
       waiting.push(() => {
-        if (failure === undefined) return void start(run).then(resolve, reject)
-        reject(failure.error)
-        lookAround()
+        if (failure === undefined) void start(run, writes).then(resolve, reject)
+        else reject(failure.error) // whoever asked gives the connection back, and with it the turn to the next
       })
     })
   return {
@@ -60,11 +63,12 @@ export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lea
       carryOut: (sql, run) => {
         if (!begun && begin !== undefined) {
           // Whatever it fails with, statements of this job would be part of others.
-          start(begin).catch((error: unknown) => (failure ??= { error }))
+          start(begin, false).catch((error: unknown) => (failure ??= { error }))
         }
         begun = true
         if (failure !== undefined) return Promise.reject(failure.error)
-        return running === 0 || ONLY_READS.test(sql) ? start(run) : inTurn(run)
+        const writes = !ONLY_READS.test(sql)
+        return (writes ? running > 0 : writing) ? inTurn(run, writes) : start(run, writes)
       },
       release: () => {
         lent--
