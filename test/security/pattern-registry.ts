@@ -738,7 +738,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       '/^(?:no action|restrict)$/',
       String.raw`/\w+/g`,
       String.raw`/^\w+$/`,
-      String.raw`/\bdo\s+update\b/i`,
+      String.raw`/\bupdate\b/i`,
       String.raw`/\*|\b(?:natural|rowid|oid|_rowid_)\b/i`,
       String.raw`/\bcount\s*\(\s*\*\s*\)/gi`,
       String.raw`/^\s*insert\b/i`,
