@@ -42,7 +42,7 @@ export interface Db {
   readonly read: Queries
   /**
    * Runs `work` in a transaction. Concurrent ones are grouped into one commit, each under its own savepoint: one that
-   * throws undoes itself alone. Waiting for anything but the database inside is a mistake; after 10 s it is undone.
+   * throws undoes itself alone; when the storage fails, nothing of the whole commit is stored. Waiting for anything but the database inside is a mistake; after 10 s it is undone.
    * Of a group, what is to be written `last` begins when the others are through.
    */
   write<T>(work: (tx: Tx) => Promise<T>, place?: 'last'): Promise<T>

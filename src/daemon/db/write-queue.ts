@@ -295,7 +295,7 @@ export class WriteQueue {
     for (const job of this.#jobs.filter(({ isLast }) => isLast)) yield* this.#jobs.splice(this.#jobs.indexOf(job), 1)
   }
 
-  /** Writes what jobs have left to the end of the commit: each batch at once, for all of them. */
+  /** Writes what jobs have left to the end of the commit: each batch in one go, for all of them. */
   async #writeCollected(jobs: readonly Job[], hooks: (() => void)[]): Promise<void> {
     const batches = new Map<object, Collected[]>()
     for (const one of jobs.flatMap(({ collected }) => collected)) {

@@ -172,10 +172,8 @@ export class Inbox {
       ack = item.seq
       if (item.event !== undefined) events.push({ event: item.event, at: item.at })
     }
-    await Promise.all([
-      acceptCommands(tx, nodeId, accepted),
-      ack === this.#ack ? undefined : raiseEventAck(tx.q, { nodeId, journalId, ack }),
-    ])
+    await acceptCommands(tx, nodeId, accepted)
+    if (ack !== this.#ack) await raiseEventAck(tx.q, { nodeId, journalId, ack })
     if (events.length > 0) await handlers.onEvents(tx, nodeId, events)
   }
 

@@ -56,7 +56,7 @@ async function answered(all: Readonly<Record<string, Promise<unknown>>>): Promis
   return Object.keys(all).filter((_, place) => outcomes[place]?.status === 'fulfilled')
 }
 
-/** Statements that take that much memory, whether SQLite may use it or not; by the prepared one, it runs before what was asked sooner. */
+/** Reads, and takes so much memory for it. Once it is prepared it overtakes statements that are not, although they were asked for before. */
 const takeMemory = ({ q }: Pick<Tx, 'q'>, bytes: number) =>
   sql`select length(hex(randomblob(${bytes}))) as n from sqlite_schema limit 1`.execute(q)
 

@@ -440,8 +440,11 @@ test('a transaction sees what it has changed itself, and what it has seen goes w
   expect(second).toBe(Number(before) + 1)
 })
 
-/** Does `work`, and has another process commit right behind the end of its transaction: whether that is seen. */
-async function isForeignSeen(end: 'COMMIT' | 'ROLLBACK', work: (tx: Tx) => Promise<unknown>): Promise<boolean[]> {
+/** Does `work`, and has another process commit right behind the end of its transaction; answers in which ways that is seen. */
+async function commitBehind(
+  end: 'COMMIT' | 'ROLLBACK',
+  work: (tx: Tx) => Promise<unknown>,
+): Promise<{ isReadAnew: boolean; isHeard: boolean }> {
   const kept = () => keptRows(db.read, db.read.selectFrom('location').select('id'))
   await settled()
   const before = (await kept()).length
@@ -465,7 +468,7 @@ async function isForeignSeen(end: 'COMMIT' | 'ROLLBACK', work: (tx: Tx) => Promi
   }
   await settled()
   stop()
-  return [(await kept()).length === before + 1, foreign > 0]
+  return { isReadAnew: (await kept()).length === before + 1, isHeard: foreign > 0 }
 }
 
 test.each([
@@ -483,11 +486,11 @@ test.each([
   ],
 ])('another process that commits right behind a transaction that %s is seen', async (_, query, isUndone) => {
   await db.write(async ({ q }) => void (await sql`insert or ignore into wide (id) values ('one')`.execute(q)))
-  const seen = await isForeignSeen('COMMIT', async ({ q }) => {
+  const seen = await commitBehind('COMMIT', async ({ q }) => {
     await query.execute(q)
     if (isUndone) throw new Error('undone')
   })
-  expect(seen).toEqual([true, true])
+  expect(seen).toEqual({ isReadAnew: true, isHeard: true })
 })
 
 test('another process that commits right behind a commit that fails is seen', async () => {
@@ -496,21 +499,21 @@ test('another process that commits right behind a commit that fails is seen', as
       for (let i = 0; i < 2; i++) await sql`insert into apart (id) values ('twice')`.execute(q)
     },
   }
-  const seen = await isForeignSeen('ROLLBACK', async (tx) => {
+  const seen = await commitBehind('ROLLBACK', async (tx) => {
     await sql`insert into apart (id) values (hex(randomblob(8)))`.execute(tx.q)
     tx.collect(twice, 'row')
   })
-  expect(seen).toEqual([true, true])
+  expect(seen).toEqual({ isReadAnew: true, isHeard: true })
 })
 
 test('another process that commits right behind a transaction that has no room is seen', async () => {
   const faults = plantFaults(({ sql: text }) => (text.startsWith('update wide') ? 'SQLITE_FULL' : undefined))
   try {
-    const seen = await isForeignSeen('ROLLBACK', async ({ q }) => {
+    const seen = await commitBehind('ROLLBACK', async ({ q }) => {
       await sql`insert into apart (id) values (hex(randomblob(8)))`.execute(q)
       await sql`update wide set a = 1`.execute(q)
     })
-    expect(seen).toEqual([true, true])
+    expect(seen).toEqual({ isReadAnew: true, isHeard: true })
   } finally {
     faults.remove()
   }

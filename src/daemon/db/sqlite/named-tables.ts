@@ -37,7 +37,7 @@ const READS = /^\s*(?:select|with|explain|values)\b/i
 const CHANGES_NOTHING = /^\s*(?:begin|commit|end|rollback|savepoint|release|pragma|vacuum\s+into)\b/i
 const CHANGE =
   /\b(?:(insert)\s+(?:or\s+(\w+)\s+)?into|(replace)\s+into|(update)(?:\s+or\s+(\w+))?|(delete)\s+from)\s*"?(\w+)"?/gi
-/** Whatever stands between its words. */
+/** In an insert; a comment may stand between `do` and `update`. */
 const UPSERT = /\bupdate\b/i
 /** All columns of a table without their names: `*` beside that of `count(*)`, and what compares columns that it does not name. */
 const UNNAMED = /\*|\b(?:natural|rowid|oid|_rowid_)\b/i

@@ -156,10 +156,10 @@ async function write(
   if (first === undefined) return answers
   const allocationOf = await together.write(tx)
   const made = [...plans.values()]
-  const [commandIds] = await Promise.all([
-    addCommands(tx, first.work.deps, made.map(({ order }) => order)),
-    insertServerRows(tx.q, made.map(({ row }) => ({ ...row, allocationId: allocationOf(row.allocationId) }))),
-  ]) // biome-ignore format: each on a line
+  const orders = made.map(({ order }) => order)
+  const commandIds = await addCommands(tx, first.work.deps, orders)
+  const added = made.map(({ row }) => ({ ...row, allocationId: allocationOf(row.allocationId) }))
+  await insertServerRows(tx.q, added)
   const stored = await findServerRows(tx.q, made.map(({ row }) => row.id)) // biome-ignore format: one line
   const rows = new Map(stored.map((row) => [row.id, row]))
   for (const [place, [candidate, { row, done }]] of [...plans].entries()) {

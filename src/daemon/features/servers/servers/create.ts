@@ -70,7 +70,8 @@ export async function insertServer(
     readHolds(tx.q, body.nodeId, { port: namedPort(body), requests: requestsOf(template) }),
   ])
   const { row, order, done } = await planServer(work, body, { ownerId, template, node, namesake, holds }, moved)
-  const [commandId] = await Promise.all([addCommand(tx, deps, order), insertServerRows(tx.q, [row])])
+  const commandId = await addCommand(tx, deps, order)
+  await insertServerRows(tx.q, [row])
   return { id: row.id, commandId, done }
 }
 

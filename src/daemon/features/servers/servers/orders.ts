@@ -145,7 +145,8 @@ async function acceptRound(
     }
   }
   if (commands.length === 0) return
-  await Promise.all([writeIntents(tx.q, intents, tx.now), queueCommands(tx, deps, commands)])
+  await writeIntents(tx.q, intents, tx.now)
+  await queueCommands(tx, deps, commands)
 }
 
 /** What an order writes; throws its refusal. */
