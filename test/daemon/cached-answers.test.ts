@@ -138,8 +138,8 @@ const WRITES = {
       await q.updateTable('server').set({ power, observedAt, pid: nth }).where('id', '=', serverAt(nth)).execute()
     }),
   'an agent reports several at once': ({ nth }: Step) =>
-    panel.db.write(async ({ q, now }) => {
-      await touchObserved(q, { ids: JSON.stringify(world.servers.slice(nth)), now })
+    panel.db.write(async ({ q, now: at }) => {
+      await touchObserved(q, { ids: JSON.stringify(world.servers.slice(nth)), at })
       await settleAtRest(q, { ids: JSON.stringify(world.servers) })
     }),
   'orders are given to several': ({ nth, text }: Step) =>

@@ -1,22 +1,30 @@
 import { sql } from 'kysely'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
-import { statement } from '../../../db/statement.ts'
+import { readTogether } from '../../../db/read-together.ts'
+import { jsonStatement, statement } from '../../../db/statement.ts'
 
 // What is read and written for each agent that comes in, of which hundreds come in the seconds after a start.
 
-/** What is known of a node when its agent says who it is. */
-export const nodeOnHello = statement((q, { nodeId }: { nodeId: string }) =>
-  q
-    .selectFrom('node')
-    .select([
-      'journalId', 'eventAck', 'agentVersion', 'os', 'arch', 'runtimes', 'addresses', 'sftp', 'publicAddress', 'defaultIp',
-      'machineId', 'machineBootId',
-    ]) // biome-ignore format: columns
-    .where('id', '=', nodeId),
+const nodesOnHello = jsonStatement(
+  (q, { ids }: { ids: string }) =>
+    q
+      .selectFrom('node')
+      .select([
+        'id', 'journalId', 'eventAck', 'agentVersion', 'os', 'arch', 'runtimes', 'addresses', 'sftp', 'publicAddress',
+        'defaultIp', 'machineId', 'machineBootId',
+      ]) // biome-ignore format: columns
+      .where('id', 'in', sql<string>`(select value from json_each(${ids}))`),
+  { keepsTo: ({ ids }) => ({ table: 'node', ids: JSON.parse(ids) as string[] }) }, // made by `readTogether`
 )
 
+/** What is known of a node when its agent says who it is: asked for twice in each handshake. */
+export const nodeOnHello = readTogether(nodesOnHello, 'node', { kept: true })
+
+/** What {@link nodeOnHello} answers. */
+export type KnownNode = NonNullable<Awaited<ReturnType<typeof nodeOnHello>>>
+
 /** The servers of a node, by which it shows whether its agent has forgotten something of them. */
-export const serversOnNode = statement((q, { nodeId }: { nodeId: string }) =>
+export const serversOnNode = jsonStatement((q, { nodeId }: { nodeId: string }) =>
   q.selectFrom('server').select(['id', 'generation', 'observedGeneration', 'deletingAt']).where('nodeId', '=', nodeId),
 )
 

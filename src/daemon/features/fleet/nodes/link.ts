@@ -1,4 +1,4 @@
-import type { Clock } from '../../../../shared/kernel/time.ts'
+import type { Clock, IsoTime } from '../../../../shared/kernel/time.ts'
 import type { AgentError } from '../../../../shared/protocol/agent-error.ts'
 import { GATEWAY_LIMITS } from '../../../../shared/protocol/frames.ts'
 import type { ServerReport, SettledServer } from '../../../../shared/protocol/server.ts'
@@ -8,9 +8,10 @@ import type { Db, Queries, Tx } from '../../../db/db.ts'
 import { gather, type Settled } from '../../../db/gather.ts'
 import type { AboutReports, FrameOf, GatewayHandlers, ReportedAt, SnapshotAnswer } from '../../../gateway/handlers.ts'
 import { addressAmong, addressFor, addressOnHello } from './fields.ts'
-import { nodeOnHello, serversOnNode, writeOnline } from './joining-rows.ts'
+import { type KnownNode, nodeOnHello, serversOnNode, writeOnline } from './joining-rows.ts'
 import { endedOrders, endLostOrders, type OpenOrder, unlistedOrders } from './lost-orders.ts'
 import { claimOf, machineColumns } from './machine.ts'
+import { SeenAgain } from './seen-again.ts'
 
 /** What the link needs of the servers slice; all of it runs in the transaction that is handed over. */
 export interface LinkedServers {
@@ -21,8 +22,8 @@ export interface LinkedServers {
     q: Queries,
     snapshot: { readonly nodeId: string; readonly reports: readonly ServerReport[]; readonly at: ReportedAt },
   ): Promise<readonly string[] | undefined>
-  /** Writes that these servers were observed as they were. */
-  touch(tx: Tx, serverIds: readonly string[]): Promise<void>
+  /** Writes that these servers were observed as they were, where nothing newer is known. */
+  touch(tx: Tx, serverIds: readonly string[], at: IsoTime): Promise<void>
   /** The node's servers that its snapshot does not name. */
   observeAbsent(tx: Tx, nodeId: string, absence: Absence): Promise<void>
   /** Raises generations to those of the agent; answers the servers that were behind it. */
@@ -90,6 +91,8 @@ export const START_GRACE_MS = GATEWAY_LIMITS.deadMs
 /** Makes the link between the nodes' rows and the gateway. */
 export function createNodeLink(deps: LinkDeps): NodeLink {
   const memories = new Map<string, AgentMemory>()
+  const { touch } = deps.servers
+  const seenAgain = new SeenAgain({ ...deps, touch })
   let stopping: AbortSignal | undefined
   return {
     onClaim: (nodeId, hello) => claimOf(deps.db.read, nodeId, hello.machine),
@@ -109,7 +112,16 @@ export function createNodeLink(deps: LinkDeps): NodeLink {
       onSnapshot: (nodeId, snapshot) => readAnswer(deps, nodeId, snapshot),
     },
     onReports: (nodeId, reports, about) => writeReports(deps, { nodeId, memory: memories.get(nodeId), reports, about }),
-    onOnline: gather(deps.db, (tx, nodeIds) => setOnline(tx, deps, { nodeIds, memories })),
+    onOnline: gather(deps.db, (tx, nodeIds) => {
+      tx.onCommit(() => {
+        for (const nodeId of nodeIds) {
+          const memory = memories.get(nodeId)
+          seenAgain.add(memory?.unseenLong ?? [], tx.now, stopping)
+          if (memory !== undefined) memory.unseenLong = []
+        }
+      })
+      return setOnline(tx, deps, nodeIds)
+    }),
     onOffline: async (nodeId) => {
       // A daemon that stops cuts the connections itself, which says nothing about the nodes.
       if (stopping === undefined || stopping.aborted) return await deps.db.write((tx) => setOffline(tx, deps, nodeId))
@@ -139,25 +151,23 @@ interface AgentMemory {
   unlisted: readonly OpenOrder[]
   /** Names of folders without a record. */
   leftOver: ReadonlySet<string>
-  /** Servers that the snapshot says as they are known, of which that is written together with the node's being online. */
+  /** Servers that the snapshot says as they are known, of which that is written behind the node's being online. */
   unseenLong: readonly string[]
 }
 
 /** An agent that comes back as it was, as nearly all do after a start of the daemon, has nothing written. */
 async function takeHello(db: Db, nodeId: string, hello: FrameOf<'hello'>): Promise<AgentMemory | undefined> {
-  const [known] = await nodeOnHello(db.read, { nodeId })
+  const known = await nodeOnHello(db.read, nodeId)
   if (known === undefined) return undefined
   if (Object.keys(changedBy(known, hello)).length === 0) return memoryOf(known, hello)
   return await db.write(async (tx) => {
-    const [row] = await nodeOnHello(tx.q, { nodeId })
+    const row = await nodeOnHello(tx.q, nodeId)
     if (row === undefined) return undefined
     const changed = { ...changedBy(row, hello), lastSeenAt: tx.now }
     await tx.q.updateTable('node').set(changed).where('id', '=', nodeId).execute()
     return memoryOf(row, hello)
   })
 }
-
-type KnownNode = Awaited<ReturnType<typeof nodeOnHello>>[number]
 
 /** The columns of a node that its agent says otherwise than they are. */
 function changedBy(row: KnownNode, hello: FrameOf<'hello'>): Partial<KnownNode> {
@@ -348,19 +358,7 @@ async function writeReports(
 }
 
 /** Hundreds of nodes come back in the same moment: those that wait are written together. */
-async function setOnline(
-  tx: Tx,
-  deps: LinkDeps,
-  { nodeIds, memories }: { readonly nodeIds: readonly string[]; readonly memories: ReadonlyMap<string, AgentMemory> },
-): Promise<Settled<void>[]> {
-  const unseen = nodeIds.flatMap((nodeId) => memories.get(nodeId)?.unseenLong ?? [])
-  if (unseen.length > 0) await deps.servers.touch(tx, unseen)
-  tx.onCommit(() => {
-    for (const nodeId of nodeIds) {
-      const memory = memories.get(nodeId)
-      if (memory !== undefined) memory.unseenLong = []
-    }
-  })
+async function setOnline(tx: Tx, deps: LinkDeps, nodeIds: readonly string[]): Promise<Settled<void>[]> {
   const changed = await writeOnline(tx.q, { ids: JSON.stringify(nodeIds), now: tx.now })
   for (const { id: nodeId } of changed) {
     await deps.bus.append(tx, { type: 'node_updated', data: { nodeId, isOnline: true, change: 'connected' } })

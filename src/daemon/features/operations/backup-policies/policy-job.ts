@@ -52,10 +52,13 @@ export function registerPolicies(jobs: Pick<Jobs, 'register' | 'queue'>, deps: B
       },
     },
   })
+  const looked = new WeakSet<Tx>()
   deps.bus.enlist(async (tx, { type, data }) => {
     const isPolicyBackup = type === 'backup_complete' && (await hasPolicy(tx, String(data['backupId'])))
     if (isPolicyBackup) await lookNow(tx, jobs)
-    if (type === 'node_updated' && data['isOnline'] === true) await lookSoon(tx, jobs)
+    if (type !== 'node_updated' || data['isOnline'] !== true || looked.has(tx)) return
+    looked.add(tx) // once for all nodes of a transaction
+    await lookSoon(tx, jobs)
   })
 }
 

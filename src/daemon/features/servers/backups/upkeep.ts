@@ -1,6 +1,7 @@
+import { sql } from 'kysely'
 import { z } from 'zod'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
-import type { Tx } from '../../../db/db.ts'
+import type { Batch, Tx } from '../../../db/db.ts'
 import { statement } from '../../../db/statement.ts'
 import { defineJob } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
@@ -45,12 +46,25 @@ export function registerUpkeep(jobs: Pick<Jobs, 'register'>, deps: BackupDeps): 
       },
     },
   })
-  // What waits for a node goes on when that is back.
+  // What waits for a node goes on when that is back. Nodes come back by hundreds: those of a commit are looked at together.
+  const nodesBack: Batch<NodeBack> = {
+    write: async ({ q, onCommit }, back) => {
+      const ids = JSON.stringify(back.map(({ nodeId }) => nodeId))
+      const [first] = back
+      const woken = first === undefined ? [] : await wakeBackups(q, { ids, now: first.now })
+      if (woken.length > 0) onCommit(() => deps.jobs.queue.wake())
+    },
+  }
   deps.bus.enlist(async (tx, { type, data }) => {
     if (type !== 'node_updated' || data['isOnline'] !== true) return
-    const woken = await wakeBackups(tx.q, { nodeId: String(data['nodeId']), now: tx.now })
-    if (woken.length > 0) tx.onCommit(() => deps.jobs.queue.wake())
+    tx.collect(nodesBack, { nodeId: String(data['nodeId']), now: tx.now })
   })
+}
+
+/** A node that is back, as of this time. */
+interface NodeBack {
+  readonly nodeId: string
+  readonly now: IsoTime
 }
 
 /** Begins with it now, at a start of the daemon. */
@@ -58,12 +72,13 @@ export async function beginBackupUpkeep(tx: Tx, { queue }: Pick<Jobs, 'queue'>):
   await queue.schedule(tx, BACKUP_UPKEEP, { input: {}, cause: 'upkeep', key: BACKUP_UPKEEP.kind, at: tx.now })
 }
 
-const wakeBackups = statement((q, { nodeId, now }: { nodeId: string; now: IsoTime }) =>
+/** Of the nodes with these ids (as JSON). */
+const wakeBackups = statement((q, { ids, now }: { ids: string; now: IsoTime }) =>
   q
     .updateTable('job')
     .set({ dueAt: now, notBefore: now, updatedAt: now })
     .where('pool', '=', 'backups')
-    .where('nodeId', '=', nodeId)
+    .where('nodeId', 'in', sql<string>`(select value from json_each(${ids}))`)
     .where('status', '=', 'queued')
     .where('dueAt', '>', now)
     .returning('id'),

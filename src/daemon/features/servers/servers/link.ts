@@ -46,8 +46,8 @@ export function createServerLink(deps: {
     observe: (tx, nodeId, reports, at) =>
       observe(tx, bus, { nodeId, reports: reports.map((report) => ({ report, at })) }),
     unseenLong,
-    touch: async (tx, serverIds) => {
-      await touchObserved(tx.q, { ids: JSON.stringify(serverIds), now: tx.now })
+    touch: async (tx, serverIds, at) => {
+      await touchObserved(tx.q, { ids: JSON.stringify(serverIds), at })
     },
     observeAbsent: (tx, nodeId, absence) => observeAbsent(tx, bus, nodeId, absence),
     raiseGenerations,

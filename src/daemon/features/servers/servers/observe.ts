@@ -55,7 +55,7 @@ export async function observe(
     for (const event of eulaAsked(row, seen.eula)) await bus.append(tx, event)
     rows.set(row.id, after)
   }
-  if (sameLongSince.size > 0) await touchObserved(tx.q, { ids: JSON.stringify([...sameLongSince]), now: tx.now })
+  if (sameLongSince.size > 0) await touchObserved(tx.q, { ids: JSON.stringify([...sameLongSince]), at: tx.now })
 }
 
 /**

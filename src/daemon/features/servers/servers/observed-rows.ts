@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { DesiredState } from '../../../../shared/kernel/server-life.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Queries } from '../../../db/db.ts'
-import { statement } from '../../../db/statement.ts'
+import { jsonStatement, statement } from '../../../db/statement.ts'
 import type { CommandRow } from '../../../gateway/handlers.ts'
 import type { ServerRow } from './rows.ts'
 import type { LifeRow } from './view.ts'
@@ -38,14 +38,14 @@ const OPEN_ORDER = sql<number>`exists (
 )`
 
 /** Those of the servers with these ids (as JSON) that the node has. */
-export const observedRows = statement((q, { nodeId, ids }: { nodeId: string; ids: string }) =>
+export const observedRows = jsonStatement((q, { nodeId, ids }: { nodeId: string; ids: string }) =>
   observed(q)
     .where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`)
     .where('server.nodeId', '=', nodeId),
 )
 
 /** All that the node has. */
-export const observedRowsOfNode = statement((q, { nodeId }: { nodeId: string }) =>
+export const observedRowsOfNode = jsonStatement((q, { nodeId }: { nodeId: string }) =>
   observed(q).where('server.nodeId', '=', nodeId),
 )
 
@@ -95,12 +95,13 @@ export const writeObserved = statement((q, seen: Observed) =>
     .where('id', '=', seen.id),
 )
 
-/** These servers (ids as JSON) were observed as they were. */
-export const touchObserved = statement((q, { ids, now }: { ids: string; now: IsoTime }) =>
+/** These servers (ids as JSON) were observed as they were, unless that is known of a later time. */
+export const touchObserved = statement((q, { ids, at }: { ids: string; at: IsoTime }) =>
   q
     .updateTable('server')
-    .set({ observedAt: now })
-    .where('id', 'in', sql<string>`(select value from json_each(${ids}))`),
+    .set({ observedAt: at })
+    .where('id', 'in', sql<string>`(select value from json_each(${ids}))`)
+    .where((on) => on.or([on('observedAt', 'is', null), on('observedAt', '<', at)])),
 )
 
 /** An end of a command, as the agent reports it. */
