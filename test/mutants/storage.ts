@@ -6,6 +6,7 @@ const UNWRITABLE = 'test/daemon/unwritable-database.test.ts'
 const DAMAGED = 'test/daemon/damaged-database.test.ts'
 const TWO = 'test/faults/two-at-once.test.ts'
 const SYSTEM = 'test/daemon/core/system.test.ts'
+const TABLE_CHANGES = 'test/daemon/core/table-changes.test.ts'
 const HALF_WRITTEN = 'test/daemon/core/half-written.test.ts'
 
 /** Mistakes in what happens to stored things on bad days. */
@@ -46,9 +47,34 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'a savepoint that fails counts as set',
     topic: 'commit',
     file: 'src/daemon/db/sqlite/lease.ts',
-    find: 'catch((error: unknown) => (failure ??= { error }))',
-    replace: 'catch(() => undefined)',
+    find: 'endsAll: () => true',
+    replace: 'endsAll: mayHaveRolledBack',
     seenBy: [HALF_WRITTEN],
+  },
+  {
+    title: 'a transaction that cannot begin, or end, stays in what it has read',
+    topic: 'commit',
+    file: 'src/daemon/db/sqlite/connection.ts',
+    find: 'statement.reset(() => reject(reason))',
+    replace: 'reject(reason)',
+    seenBy: [COMMITS, TABLE_CHANGES],
+  },
+  {
+    title: 'what others commit is not heard of while a transaction waits to begin',
+    topic: 'commit',
+    file: 'src/daemon/db/table-changes.ts',
+    find: 'this.#busy = false\n    this.#insideIsKnown = false\n    this.#hasWritten = false',
+    replace: 'this.#busy = true\n    this.#insideIsKnown = false\n    this.#hasWritten = false',
+    seenBy: [TABLE_CHANGES],
+  },
+  {
+    title: 'a database that closes throws at those who write',
+    topic: 'commit',
+    file: 'src/daemon/db/write-queue.ts',
+    find: 'if (refusal !== undefined) return Promise.reject(refusal)\n    const firsts',
+    replace:
+      'if (this.#ended) throw stopping()\n    if (refusal !== undefined) return Promise.reject(refusal)\n    const firsts',
+    seenBy: [COMMITS],
   },
   {
     title: 'a transaction does not wait for the disk',

@@ -108,14 +108,15 @@ export class TableChanges {
 
   /** A transaction is going to begin; what was undone before counts no longer. */
   begin(): void {
-    this.#busy = true
+    this.#busy = false
     this.#insideIsKnown = false
     this.#hasWritten = false
     this.#forget()
   }
 
-  /** It has begun, or something of it was undone: until it ends, nobody else commits. */
+  /** It has begun, or something of it was undone: until it ends, nobody else commits. Before that others may, for as long as it waits for them. */
   begun(): void {
+    this.#busy = true
     this.#hasWritten = false
     this.#insideIsKnown = this.#index.isKnown()
     if (!this.#insideIsKnown) this.#foreign()

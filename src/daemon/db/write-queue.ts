@@ -89,8 +89,7 @@ export class WriteQueue {
   }
 
   write<T>(work: (tx: Tx) => Promise<T>, place?: 'last'): Promise<T> {
-    if (this.#ended) throw stopping()
-    const refusal = this.#health.refusal()
+    const refusal = this.#ended ? stopping() : this.#health.refusal()
     if (refusal !== undefined) return Promise.reject(refusal)
     const firsts = this.#firsts.getStore()
     const first = firsts?.run
@@ -359,10 +358,11 @@ export class WriteQueue {
   }
 
   /** Undoes the job alone; answers why that failed: then the whole group has to be undone. */
-  async #undo({ undo }: Points): Promise<{ error: unknown } | undefined> {
+  async #undo(points: Points): Promise<{ error: unknown } | undefined> {
+    if (points === FIRST) this.#changes.begin() // others may commit before it has begun anew
     try {
-      await this.#writer.exec(undo)
-      this.#changes.begun() // where it has begun anew, others may have committed in between
+      await this.#writer.exec(points.undo)
+      this.#changes.begun()
       return undefined
     } catch (error) {
       return { error }

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { openDb, type Queries } from '../../../src/daemon/db/db.ts'
+import { ALONE, gather, type Settled } from '../../../src/daemon/db/gather.ts'
 import { MIGRATIONS, migrate } from '../../../src/daemon/db/migrations.ts'
 import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
 import { listLocations } from '../../../src/shared/api/locations.ts'
@@ -105,6 +106,65 @@ describe('a transaction that cannot begin', () => {
       faults?.remove()
       await db.close()
     }
+  })
+})
+
+describe('a commit that breaks a reference', () => {
+  it('fails, and what is written behind it is stored, also when another process has written', async () => {
+    const file = join(folder, 'references.db')
+    await migrate(file)
+    const db = await openDb(file, systemClock)
+    const other = await Connection.open(file, 'existing')
+    try {
+      await db.write(async ({ q }) => {
+        await sql`create table kept_by (id text primary key)`.execute(q)
+        await sql`create table keeps (of text references kept_by (id) deferrable initially deferred)`.execute(q)
+      })
+      const broken = db.write(({ q }) => sql`insert into keeps (of) values ('nobody')`.execute(q))
+      await expect(broken).rejects.toThrow('FOREIGN KEY')
+      await other.run("insert into kept_by (id) values ('other')")
+      await db.write(({ q }) => sql`insert into kept_by (id) values ('next')`.execute(q))
+      await db.copyTo(join(folder, 'references-copy.db'))
+      const rows = await sql<{ id: string }>`select id from kept_by order by id`.execute(db.read)
+      expect(rows.rows).toEqual([{ id: 'next' }, { id: 'other' }])
+    } finally {
+      await other.close()
+      await db.close()
+    }
+  })
+})
+
+describe('what is written together while the database closes', () => {
+  /** Two kinds of rounds that make one of them, or all, go on in transactions of their own. */
+  it.each(['alone', 'all'])('settles everyone, and answers what is stored: %s go on alone', async (who) => {
+    const file = join(folder, `closing-${who}.db`)
+    await migrate(file)
+    const db = await openDb(file, systemClock)
+    let closing: Promise<void> | undefined
+    const put = gather<string, string>(db, async (tx, ids) => {
+      if (ids.length > 1) closing ??= db.close()
+      if (ids.length > 1 && who === 'all') throw new Error('not together')
+      const settled: (Settled<string> | typeof ALONE)[] = []
+      for (const id of ids) {
+        if (id === 'a' && ids.length > 1) settled.push(ALONE)
+        else {
+          const row = { id, name: id, description: null, createdAt: tx.now, updatedAt: tx.now }
+          await tx.q.insertInto('location').values(row).execute()
+          settled.push({ value: id })
+        }
+      }
+      return settled
+    })
+    const outcomes = await Promise.allSettled(['a', 'b', 'c'].map((id) => put(id)))
+    await closing
+    const again = await openDb(file, systemClock)
+    const stored = await again.read.selectFrom('location').select('id').orderBy('id').execute()
+    await again.close()
+    const refused = { status: 'rejected', reason: expect.objectContaining({ code: 'SHUTTING_DOWN' }) }
+    const [, b, c] = outcomes
+    if (who === 'all') expect(outcomes).toEqual([refused, refused, refused])
+    else expect([b, c]).toMatchObject([{ value: 'b' }, { value: 'c' }])
+    expect(stored.map(({ id }) => id)).toEqual(who === 'all' ? [] : ['b', 'c'])
   })
 })
 

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
+import sqlite3 from 'sqlite3'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type Batch, type Db, openDb, type Tx } from '../../../src/daemon/db/db.ts'
 import { keptRows } from '../../../src/daemon/db/kept-results.ts'
@@ -269,4 +270,27 @@ it.each<[SqliteCode, number]>([
   const stored = await answered(Object.fromEntries(all.map((key) => [key, db.write(work(key))])))
   expect(savepoints).toBeGreaterThanOrEqual(place)
   expect(await keys()).toEqual(stored)
+})
+
+it('stores what it answers as stored, when a point to go back to fails behind all else of its job', async () => {
+  const { prototype } = sqlite3.Statement
+  const { run } = prototype
+  let points = 0
+  prototype.run = function (this: sqlite3.Statement & { sql?: string }, values: unknown, callback?: never) {
+    if (this.sql !== 'SAVEPOINT job' || ++points < 2) return run.call(this, values, callback as never)
+    const fail: (error: Error) => void = callback as never
+    setTimeout(() => fail(Object.assign(new Error('SQLITE_ERROR: planted'), { code: 'SQLITE_ERROR' })), 50)
+    return this
+  } as typeof run
+  faults = { remove: () => void Object.assign(prototype, { run }) }
+  const stored = await answered({
+    one: db.write((tx) => put(tx, 'one')),
+    two: db.write((tx) => put(tx, 'two')),
+    three: db.write(async ({ q }) => {
+      await q.selectFrom('setting').select('key').execute()
+      throw new Error('refused')
+    }),
+  })
+  expect(stored).not.toContain('three')
+  expect(await keys()).toEqual(stored.sort())
 })

@@ -520,6 +520,61 @@ test('another process that commits right behind a transaction that has no room i
   await db.write(({ q }) => sql`update wide set a = 1`.execute(q)) // it can be written again
 })
 
+test('another process that commits again behind a transaction that had to wait too long is seen', async () => {
+  const kept = () => keptRows(db.read, db.read.selectFrom('location').select('id'))
+  const add = (id: string) =>
+    `insert into location (id, name, created_at, updated_at) values ('${id}', '${id}', '', '')`
+  await db.write(({ q }) => sql`pragma busy_timeout = 20`.execute(q))
+  try {
+    await settled()
+    const before = (await kept()).length
+    await other.exec(`begin immediate; ${add('held')}`)
+    await expect(db.write(async () => undefined)).rejects.toMatchObject({ code: 'DATABASE_UNAVAILABLE' })
+    await other.exec('commit')
+    await expect.poll(() => db.changes.moment()).toBeDefined()
+    expect(await kept()).toHaveLength(before + 1)
+    await other.run(add('held again'))
+    await expect.poll(() => db.changes.moment()).toBeDefined()
+    expect(await kept()).toHaveLength(before + 2)
+  } finally {
+    await db.write(({ q }) => sql`pragma busy_timeout = 5000`.execute(q))
+  }
+})
+
+test('what another process commits is heard of while a transaction of this one waits to begin', async () => {
+  await settled()
+  let heard = 0
+  const stop = db.changes.onForeign(() => (heard += 1))
+  await other.exec('begin immediate; insert into apart values (hex(randomblob(8)))')
+  let waits = Promise.resolve()
+  const asked = new Promise<void>((resolve) => {
+    const driver = wrapBegin(() => {
+      driver.remove()
+      resolve()
+    })
+  })
+  try {
+    waits = db.write(async () => undefined)
+    await asked
+    await other.exec('commit; begin immediate')
+    await db.changes.looked()
+    db.changes.moment()
+    expect(heard).toBeGreaterThan(0)
+  } finally {
+    await other.exec('commit')
+    await waits
+    stop()
+  }
+})
+
+/** Calls back when a transaction has been asked to begin. */
+function wrapBegin(asked: () => void): { remove(): void } {
+  return plantFaults(({ sql: text }) => {
+    if (text === 'BEGIN IMMEDIATE') setImmediate(asked)
+    return undefined
+  })
+}
+
 test('another process that commits while the first of a commit is undone is seen by the next', async () => {
   const kept = (q: Queries) => keptRows(q, q.selectFrom('location').select('id'))
   await settled()

@@ -55,7 +55,7 @@ export class Connection {
     const statement = this.#prepared(sql) ?? (await this.#prepare(sql))
     return new Promise((resolve, reject) => {
       statement.all<Record<string, unknown>>(values, (error, rows) => {
-        if (error !== null) return reject(this.#explain(error))
+        if (error !== null) return this.#failed(statement, error, reject)
         this.onRows?.(sql, rows.length)
         resolve(rows)
       })
@@ -67,14 +67,24 @@ export class Connection {
     this.onStatement?.(sql, parameters)
     const values = bind(parameters)
     const statement = this.#prepared(sql) ?? (await this.#prepare(sql))
-    const [explain, onRows] = [this.#explain, this.onRows]
+    const { onRows } = this
+    const failed = (error: Error, reject: (reason: unknown) => void): void => this.#failed(statement, error, reject)
     return new Promise((resolve, reject) => {
       statement.run(values, function (this: sqlite3.RunResult, error: Error | null) {
-        if (error !== null) return reject(explain(error))
+        if (error !== null) return failed(error, reject)
         onRows?.(sql, this.changes)
         resolve({ changes: this.changes, lastId: this.lastID })
       })
     })
+  }
+
+  /**
+   * Some statements that fail stay as they are, in mid-row, until they are run again: a BEGIN that waited in vain, a COMMIT that would break a reference.
+   * All that follows would then read what was there at that moment.
+   */
+  #failed(statement: sqlite3.Statement, error: Error, reject: (reason: unknown) => void): void {
+    const reason = this.#explain(error)
+    statement.reset(() => reject(reason))
   }
 
   /** Runs a whole script without parameters. */

@@ -32,13 +32,16 @@ export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lea
     if (running === 0) waiting.shift()?.()
     if (running === 0 && lent === 0) idle()
   }
-  const start = async <T>(run: () => Promise<T>, writes: boolean): Promise<T> => {
+  const start = async <T>(
+    run: () => Promise<T>,
+    { writes, endsAll }: { readonly writes: boolean; readonly endsAll: (error: unknown) => boolean },
+  ): Promise<T> => {
     running++
     writing = writes
     try {
       return await run()
     } catch (error) {
-      if (mayHaveRolledBack(error)) failure ??= { error }
+      if (endsAll(error)) failure ??= { error }
       throw error
     } finally {
       running--
@@ -49,7 +52,7 @@ export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lea
   const inTurn = <T>(run: () => Promise<T>, writes: boolean): Promise<T> =>
     new Promise((resolve, reject) => {
       waiting.push(() => {
-        if (failure === undefined) void start(run, writes).then(resolve, reject)
+        if (failure === undefined) void start(run, { writes, endsAll: mayHaveRolledBack }).then(resolve, reject)
         else reject(failure.error) // whoever asked gives the connection back, and with it the turn to the next
       })
     })
@@ -62,13 +65,15 @@ export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lea
       },
       carryOut: (sql, run) => {
         if (!begun && begin !== undefined) {
-          // Whatever it fails with, statements of this job would be part of others.
-          start(begin, false).catch((error: unknown) => (failure ??= { error }))
+          // Whatever it fails with, statements of this job would be part of others; that is said by `failure`.
+          start(begin, { writes: false, endsAll: () => true }).catch(() => undefined)
         }
         begun = true
         if (failure !== undefined) return Promise.reject(failure.error)
         const writes = !ONLY_READS.test(sql)
-        return (writes ? running > 0 : writing) ? inTurn(run, writes) : start(run, writes)
+        return (writes ? running > 0 : writing)
+          ? inTurn(run, writes)
+          : start(run, { writes, endsAll: mayHaveRolledBack })
       },
       release: () => {
         lent--
