@@ -71,8 +71,6 @@ export interface Db {
   readonly changes: Changes
   /** Reads as {@link Db.read} does, and calls `note` with what each query sees; a query that reads more than tables fails. */
   noting(note: (seen: readonly Seen[]) => void): Queries
-  /** A consistent copy of the whole database in a new file. */
-  copyTo(file: string): Promise<void>
   close(): Promise<void>
 }
 
@@ -121,7 +119,6 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     onHealth: (listener) => health.onChange(listener),
     catchUp: (work) => queue.catchUp(work),
     takeLatestNow: () => queue.takeLatest(),
-    copyTo: (target) => queue.alone((connection) => connection.run('VACUUM INTO ?', [target]).then(() => undefined)),
     close: async () => {
       await queue.end()
       await readers.close()

@@ -130,20 +130,12 @@ export class WriteQueue {
     return this.#scopes > 0 && this.#firsts.getStore()?.run !== undefined
   }
 
-  /** Runs `work` on the writer outside any transaction, between two groups. */
-  async alone(work: (connection: Connection) => Promise<void>): Promise<void> {
-    while (this.#draining !== undefined) await this.#draining
-    const running = work(this.#writer)
-    const goOn = (): void => {
-      this.#draining = this.#jobs.length > 0 ? this.#drainForAll() : undefined
-    }
-    this.#draining = running.then(goOn, goOn) // what it fails with is for whoever asked for it
-    await running
-  }
-
   /** Counts what others have committed, unless what runs now is going to. */
   settle(): void {
-    if (this.#draining === undefined && !this.#ended) void this.alone(() => this.#settled())
+    if (this.#draining !== undefined || this.#ended) return
+    this.#draining = this.#settled().then(() => {
+      this.#draining = this.#jobs.length > 0 ? this.#drainForAll() : undefined
+    })
   }
 
   takeLatest(): IsoTime | undefined {

@@ -8,6 +8,7 @@ import { createLog } from '../../../src/daemon/core/log.ts'
 import { createVault } from '../../../src/daemon/core/secrets.ts'
 import { type Db, openDb } from '../../../src/daemon/db/db.ts'
 import { parseJson } from '../../../src/daemon/db/json.ts'
+import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
 import { watchEvents } from '../../../src/daemon/features/signals/alerts/event-watch.ts'
 import { noticeOf } from '../../../src/daemon/features/signals/webhooks/notice.ts'
 import { createOutbox } from '../../../src/daemon/features/signals/webhooks/outbox.ts'
@@ -37,7 +38,9 @@ beforeAll(async () => {
   // The parts that write, over the same database, where no job takes away what they have written.
   folder = await mkdtemp(join(tmpdir(), 'panel-commit-'))
   const file = join(folder, 'panel.db')
-  await stage.db.copyTo(file)
+  const reader = await Connection.open(stage.db.file, 'read')
+  await reader.run('VACUUM INTO ?', [file])
+  await reader.close()
   db = await openDb(file, systemClock)
   bus = createBus(db)
   const vault = createVault('ab'.repeat(32))

@@ -379,35 +379,6 @@ describe('reading', () => {
         .execute(),
     ).rejects.toThrow(/readonly|read-only|query_only/i)
   })
-
-  it('of a copy made under load finds a whole database', async () => {
-    const writes = Array.from({ length: 300 }, (_, i) => db.write((tx) => put(tx, `key ${i}`)))
-    const file = join(folder, 'copy.db')
-    await db.copyTo(file)
-    await Promise.all(writes)
-    const copy = await openDb(file, clock)
-    const found = await keys(copy.read)
-    await copy.close()
-    expect(await keys()).toEqual(expect.arrayContaining(found))
-    expect(await keys()).toHaveLength(300)
-  })
-})
-
-describe('a copy that fails', () => {
-  it('is a matter of whoever wanted it: what waits for it goes on, and the database closes', async () => {
-    const file = join(folder, 'panel.db') // which is there already
-    const failing = db.copyTo(file)
-    const good = db.copyTo(join(folder, 'copy.db'))
-    const write = db.write((tx) => put(tx, 'behind'))
-    await expect(failing).rejects.toThrow('already exists')
-    await Promise.all([good, write])
-    const last = expect(db.copyTo(file)).rejects.toThrow('already exists')
-    await db.close()
-    await last
-    expect(clock.sleepers()).toBe(0)
-    db = await openDb(file, clock)
-    expect(await keys()).toEqual(['behind'])
-  })
 })
 
 describe('the first work of a scope', () => {
