@@ -135,12 +135,6 @@ interface Foreground {
 /** How long a start lasts, with all that goes on behind the first answer. */
 const START_MS = 3000
 
-/** So long it is looked at whether a start is over. */
-const LOOK_MS = 500
-
-/** A start that takes more of a processor goes on: agents are coming back, and a collection would hold up all of them. */
-const START_SHARE = 0.4
-
 /** Longer than V8 remembers how fast the heap was filled. */
 const QUIET_MS = 5200
 
@@ -159,29 +153,19 @@ const SMALL_ROOM = 4 * 1024 * 1024
  */
 export function spareMemory(): void {
   keepHeapSmall()
-  setTimeout(spareBehindStart, START_MS - LOOK_MS).unref()
-}
-
-function spareBehindStart(): void {
-  const before = process.cpuUsage()
   setTimeout(() => {
-    if (shareSince(before, LOOK_MS) > START_SHARE) return spareBehindStart()
     collectAll()
     spareInQuiet({ collections: QUIET_COLLECTIONS, isStart: true })
-  }, LOOK_MS).unref()
-}
-
-/** How much of a processor this process has taken in the milliseconds since then. */
-function shareSince(before: NodeJS.CpuUsage, ms: number): number {
-  const { user, system } = process.cpuUsage(before)
-  return (user + system) / 1000 / ms
+  }, START_MS).unref()
 }
 
 /** V8 makes the room of the young ones smaller only in a collection that finds it filled slowly, and not in each of those. */
 function spareInQuiet({ collections, isStart }: { readonly collections: number; readonly isStart: boolean }): void {
   const before = process.cpuUsage()
   setTimeout(() => {
-    if (shareSince(before, QUIET_MS) > QUIET_SHARE) return spareInQuiet({ collections: QUIET_COLLECTIONS, isStart })
+    const { user, system } = process.cpuUsage(before)
+    if ((user + system) / 1000 > QUIET_MS * QUIET_SHARE)
+      return spareInQuiet({ collections: QUIET_COLLECTIONS, isStart })
     if (!isStart && youngRoom() <= SMALL_ROOM) return spareInQuiet({ collections: QUIET_COLLECTIONS, isStart })
     if (collections === 0) return spareInQuiet({ collections, isStart })
     if (isStart) collectUnused()
