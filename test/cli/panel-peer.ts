@@ -142,6 +142,7 @@ export async function startPanelPeer(status = 'stopped'): Promise<PanelPeer> {
 
   const consoleStream = (request: IncomingMessage, response: ServerResponse, url: URL): void => {
     openStream(response, consoleStreams)
+    send([response], 'connected', { type: 'connected', serverId: ID, lastSeq: log.length, timestamp: time() })
     const marker = request.headers['last-event-id']
     const last = typeof marker === 'string' ? Number(marker.split('-')[1]) : undefined
     const from =

@@ -101,6 +101,8 @@ export class AgentPeer {
   closeCode: number | undefined
   /** Requests with these operations get no answer. */
   readonly silent = new Set<string>()
+  /** What the answer to a request waits for. */
+  waitsFor: (request: AgentRequest) => Promise<void> | undefined = () => undefined
   /** Servers that the peer has, by id: with their specifications, or `null` for left-over folders. */
   readonly holdings = new Map<string, ServerSpec | null>()
   /** Left-over folders that it lists in each answer, with the word that there are more. */
@@ -147,7 +149,7 @@ export class AgentPeer {
     socket.on('message', (data) => {
       const frame = this.#parse(data.toString())
       this.frames.push(frame)
-      if (frame.type === 'request') this.#answer(frame.id, frame.request)
+      if (frame.type === 'request') this.#take(frame.id, frame.request)
       this.#wake()
     })
     socket.on('close', (code) => {
@@ -298,9 +300,15 @@ export class AgentPeer {
     return { serverId, name, power: pid === null ? 'offline' : 'running', pid, generation: 3, hasFiles: true }
   }
 
-  #answer(id: string, request: AgentRequest): void {
+  #take(id: string, request: AgentRequest): void {
     this.requests.push(request)
     if (this.silent.has(request.op)) return
+    const waiting = this.waitsFor(request)
+    if (waiting === undefined) this.#answer(id, request)
+    else void waiting.then(() => this.#answer(id, request))
+  }
+
+  #answer(id: string, request: AgentRequest): void {
     const reply = (result: unknown): void => {
       this.send({ type: 'reply', id, error: null, result })
     }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { touchObserved } from '../../src/daemon/features/servers/servers/observed-rows.ts'
 import type { IsoTime } from '../../src/shared/kernel/time.ts'
 import { recordStatements } from '../faulty-driver.ts'
 import { report } from './agent-peer.ts'
@@ -71,6 +72,17 @@ test('that its servers were observed is written after its handshake when they we
     return all.every((at) => at !== longAgo) ? all : undefined
   })
   expect(observed.length).toBe(SERVERS)
+})
+
+test('that servers were observed as they were replaces nothing that is known of a later time', async () => {
+  const earlier = '2020-01-01T00:00:00.000Z' as IsoTime
+  const later = '2020-01-02T00:00:00.000Z' as IsoTime
+  const ids = JSON.stringify(serverIds)
+  const touch = (at: IsoTime) => stage.db.write(({ q }) => touchObserved(q, { ids, at }))
+  await stage.db.write(({ q }) => q.updateTable('server').set({ observedAt: null }).execute())
+  await touch(later)
+  await touch(earlier)
+  expect(new Set(await observedAt())).toEqual(new Set([later]))
 })
 
 test('one that comes in with other processes is believed', async () => {

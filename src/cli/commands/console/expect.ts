@@ -41,12 +41,12 @@ async function matched(run: Run, { serverId, pattern, count, signal }: Wanted): 
   let sent = false
   let found = 0
   for await (const item of open(streamConsole, { params: { serverId }, query: { lines: 0 } }, { signal, retries: 8 })) {
-    if (item.kind === 'open' && !sent) {
+    if (item.kind !== 'frame') continue
+    const read = consoleItem(item)
+    if (read?.kind === 'connected' && !sent) {
       sent = true
       await sendFirst(run, serverId)
     }
-    if (item.kind !== 'frame') continue
-    const read = consoleItem(item)
     if (read?.kind === 'ended') {
       run.notice(`the panel says: ${oneLine(read.reason)}`)
       return false

@@ -45,8 +45,8 @@ export async function lineMode(
   try {
     last = await printLines(run, server, {
       signal: over.signal,
-      // What is typed before the console is open would be answered before anybody looks.
-      onOpen: () => void (run.args.flag('read-only') || server.takesNoInput ? undefined : type()),
+      // What is typed before that may be answered before anybody looks.
+      onConnected: () => void (run.args.flag('read-only') || server.takesNoInput ? undefined : type()),
     })
   } finally {
     over.abort()
@@ -57,26 +57,26 @@ export async function lineMode(
   return exit
 }
 
-/** Prints the console until `signal`; the id of the last line. `onOpen` is called when the first connection stands. */
+/** Prints the console until `signal`; the id of the last line. `onConnected` is called when the daemon knows which lines are new. */
 async function printLines(
   run: Run,
   server: { readonly id: string; readonly name: string },
-  { signal, onOpen }: { readonly signal: AbortSignal; readonly onOpen: () => void },
+  { signal, onConnected }: { readonly signal: AbortSignal; readonly onConnected: () => void },
 ): Promise<string | undefined> {
   const open = await run.streams()
   const lastEventId = run.args.text('after-cursor')
   const input = { params: { serverId: server.id }, query: { lines: run.args.integer('tail') ?? 500 } }
-  let opened = false
+  let connected = false
   let last = lastEventId
   for await (const item of open(streamConsole, input, { signal, retriesBeforeOpen: 3, lastEventId })) {
-    if (item.kind === 'open' && !opened) {
-      opened = true
-      onOpen()
-    }
     if (item.kind === 'retrying')
       run.notice(`cut off (${oneLine(item.reason)}); next try in ${(item.inMs / 1000).toFixed(1)} s`)
     if (item.kind !== 'frame') continue
     const read = consoleItem(item)
+    if (read?.kind === 'connected' && !connected) {
+      connected = true
+      onConnected()
+    }
     if (read?.kind === 'ended') run.notice(`the panel says: ${oneLine(read.reason)}`)
     if (read?.kind === 'eula') run.notice(askedText(server.name))
     const gap = read?.kind === 'resume' ? gapNotice(read.resume) : undefined

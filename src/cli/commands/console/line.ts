@@ -17,6 +17,8 @@ export interface Line {
 
 /** What a console stream's frame means. */
 export type ConsoleItem =
+  /** From here on lines come; what is sent now is answered behind this. */
+  | { readonly kind: 'connected' }
   | { readonly kind: 'line'; readonly line: Line }
   | { readonly kind: 'resume'; readonly id: string; readonly resume: ResumeFrame }
   | { readonly kind: 'ended'; readonly reason: string }
@@ -36,6 +38,7 @@ export function consoleItem(frame: Extract<StreamItem, { kind: 'frame' }>): Cons
     const read = ResumeFrame.safeParse(data)
     return read.success ? { kind: 'resume', id: frame.id, resume: read.data } : undefined
   }
+  if (frame.event === 'connected') return { kind: 'connected' }
   if (frame.event === 'eula_required') return { kind: 'eula' }
   if (frame.event !== 'error' || typeof data !== 'object' || data === null) return undefined
   const reason = 'message' in data ? data.message : 'error' in data ? data.error : 'error'
