@@ -548,7 +548,7 @@ test('what another process commits is heard of while a transaction of this one w
   await other.exec('begin immediate; insert into apart values (hex(randomblob(8)))')
   let waits = Promise.resolve()
   const asked = new Promise<void>((resolve) => {
-    const driver = wrapBegin(() => {
+    const driver = onBegin(() => {
       driver.remove()
       resolve()
     })
@@ -568,7 +568,7 @@ test('what another process commits is heard of while a transaction of this one w
 })
 
 /** Calls back when a transaction has been asked to begin. */
-function wrapBegin(asked: () => void): { remove(): void } {
+function onBegin(asked: () => void): { remove(): void } {
   return plantFaults(({ sql: text }) => {
     if (text === 'BEGIN IMMEDIATE') setImmediate(asked)
     return undefined
