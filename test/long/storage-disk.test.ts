@@ -236,7 +236,7 @@ async function fillAgent(server: Server): Promise<void> {
   await until('the journal to be refused', async () => {
     allocatedDiskMb += 1
     await panel.client.call(updateServer, { params: { serverId: server.id }, body: { allocatedDiskMb } })
-    return panel.log.slice(before).includes('the journal cannot be written')
+    return panel.log.slice(before).includes('cannot write journal')
   })
 }
 
