@@ -16,7 +16,7 @@ import {
 } from '../../../src/shared/api/migration.ts'
 import { createNode, createNodeKey } from '../../../src/shared/api/nodes.ts'
 import { createRole } from '../../../src/shared/api/roles.ts'
-import { listTasks } from '../../../src/shared/api/schedules.ts'
+import { createTask, listTasks } from '../../../src/shared/api/schedules.ts'
 import { createUser } from '../../../src/shared/api/users.ts'
 import type { LocationId, MigrationId, MigrationStepId } from '../../../src/shared/kernel/ids.ts'
 import { AgentPeer } from '../agent-peer.ts'
@@ -194,6 +194,24 @@ describe('a migration', () => {
     const job = await stage.moved()
     expect(failedSteps(job)).toEqual([])
     for (const { id, uuid } of await stage.servers()) expect(await stage.filesOf(id)).toEqual(stage.manifestOf(uuid))
+  })
+
+  it('leaves out a schedule for which its server has no room here, and brings the rest', async () => {
+    const { client } = stage.panel
+    const [first] = stage.source.world.servers
+    const [nightly] = first?.schedules ?? []
+    if (first === undefined || nightly === undefined) throw new Error('the first server has no schedule')
+    first.schedules.push({ ...nightly, id: 9001, name: 'one too many' })
+    const params = { serverId: (await stage.servers()).find(({ uuid }) => uuid === first.uuid)?.id ?? '' }
+    const steps = [{ action: 'stop' as const }]
+    for (let made = (await client.call(listTasks, { params })).length; made < 100; made++) {
+      await client.call(createTask, { params, body: { name: `here ${made}`, schedule: '0 5 * * *', steps } })
+    }
+    const job = await stage.moved()
+    expect({ outcome: job.outcome, failed: failedSteps(job) }).toEqual({ outcome: 'clean', failed: [] })
+    const about = { type: 'schedule', name: 'one too many', reason: 'too_many_schedules' }
+    expect(job.report?.skipped).toContainEqual(expect.objectContaining(about))
+    expect(job.report?.warnings).toContainEqual(expect.stringContaining('one too many'))
   })
 
   it('is refused when the plan is another one by now, or something is in its way', async () => {

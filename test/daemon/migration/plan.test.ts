@@ -154,6 +154,29 @@ describe('the plan of a migration', () => {
     expect(plan({ options, phases: ['servers'] }, source, old).plan.conflicts).toEqual([])
   })
 
+  it('leaves out the schedules that a server may not have here, and says so; those that are here stay', () => {
+    const cron = { minute: '0', hour: '4', dayOfMonth: '*', month: '*', dayOfWeek: '*' }
+    const schedules = Array.from({ length: 102 }, (_, n) => {
+      return { id: `s${n}`, name: `schedule ${n}`, cron, isActive: true, onlyWhenOnline: false, tasks: [] }
+    })
+    const from = { ...source, perServer: new Map([['1', { subusers: [], databases: [], schedules, backups: [] }]]) }
+    const left = (to?: TargetState) => {
+      const { plan: made } = plan({}, from, to)
+      const skipped = made.items.filter(({ reason }) => reason === 'too_many_schedules')
+      expect(made.warnings).toContainEqual(expect.stringContaining('server 1: a server has 100 schedules at most here, 2 of'))
+      return skipped.map(({ op, source: { id } }) => [op, id])
+    }
+    expect(left()).toEqual([
+      ['skip', '1/s100'],
+      ['skip', '1/s101'],
+    ])
+    const last = { targetId: 'sch_a', contentHash: 'another', isThere: true, created: true }
+    expect(left({ ...target, brought: new Map([['schedule 1/s101', last]]) })).toEqual([
+      ['skip', '1/s99'],
+      ['skip', '1/s100'],
+    ])
+  })
+
   it('takes servers by their node, not by an id that is the same', () => {
     const { steps } = plan({ scope: 'node', nodeMappings: { 1: 'node_a' } })
     expect(steps.filter(({ action }) => action === 'import_server').map(({ sourceId }) => sourceId)).toEqual(['2'])

@@ -1,3 +1,4 @@
+import { SCHEDULE_LIMITS } from '../../../../../shared/kernel/schedule.ts'
 import type { NewItem, Op } from './draft.ts'
 import { planFiles } from './files.ts'
 import { mappedPermissions } from './permissions.ts'
@@ -146,13 +147,24 @@ function planDatabaseCopies(
   })
 }
 
+/** As many as a server may have here, those that were brought before among them. */
 function planSchedules(planning: Planning, scoped: ServerInScope): void {
+  const { source, draft } = planning
   const { server } = scoped
-  for (const one of planning.source.perServer.get(server.id)?.schedules ?? []) {
+  const schedules = (source.perServer.get(server.id)?.schedules ?? []).map((one) => {
     const id = `${server.id}/${one.id}`
+    return { one, id, isThere: draft.again('schedule', id, one) !== undefined }
+  })
+  const limit = SCHEDULE_LIMITS.perServer
+  let room = limit - schedules.filter(({ isThere }) => isThere).length
+  for (const { one, id, isThere } of schedules) {
     const item = { phase: 'schedules', action: 'import_schedule', type: 'schedule', id, name: one.name } as const
-    planPart(planning, scoped, { item, source: one })
+    const fits = isThere || room > 0
+    if (!isThere) room -= 1
+    planPart(planning, scoped, { item, source: one, chosen: fits ? {} : skipped('too_many_schedules') })
   }
+  if (room < 0)
+    draft.warn(`server ${server.name}: a server has ${limit} schedules at most here, ${-room} of its are left out`)
 }
 
 function planBackups(planning: Planning, scoped: ServerInScope): void {

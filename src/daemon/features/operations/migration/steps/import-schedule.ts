@@ -3,7 +3,7 @@ import { SCHEDULE_LIMITS, TaskStep } from '../../../../../shared/kernel/schedule
 import { recordFact } from '../../../../access/operation.ts'
 import { cronProblem } from '../../../../core/cron.ts'
 import { addSchedule, updateTask } from '../../../servers/schedules/operations.ts'
-import { updateSchedule } from '../../../servers/schedules/rows.ts'
+import { countOfServer, updateSchedule } from '../../../servers/schedules/rows.ts'
 import { findServerRow } from '../../../servers/servers/rows.ts'
 import { findMapped } from '../map.ts'
 import { contentHash } from '../plan/content-hash.ts'
@@ -57,6 +57,11 @@ export const importSchedule = stepAction({
         // Who runs it stays its server's owner.
         await updateSchedule(tx, targetId, { ownerId: server.ownerId, apiKeyId: null })
         return done(targetId)
+      }
+      // Some may have been made here since the plan.
+      if ((await countOfServer(tx.q, server.id)) >= SCHEDULE_LIMITS.perServer) {
+        const text = `schedule ${name}: its server has ${SCHEDULE_LIMITS.perServer} schedules here, as many as it may`
+        return { kind: 'skipped', reason: 'too_many_schedules', notes: { warnings: [text] } }
       }
       const rests = server.suspendedAt !== null
       const by = { ownerId: server.ownerId, apiKeyId: null, createdBy: null }
