@@ -163,7 +163,9 @@ describe('the plan of a migration', () => {
     const left = (to?: TargetState) => {
       const { plan: made } = plan({}, from, to)
       const skipped = made.items.filter(({ reason }) => reason === 'too_many_schedules')
-      expect(made.warnings).toContainEqual(expect.stringContaining('server 1: a server has 100 schedules at most here, 2 of'))
+      expect(made.warnings).toContainEqual(
+        expect.stringContaining('server 1: a server has 100 schedules at most here, 2 of'),
+      )
       return skipped.map(({ op, source: { id } }) => [op, id])
     }
     expect(left()).toEqual([
