@@ -105,6 +105,43 @@ describe('an archive', () => {
     expect((await stage.ask('POST', '/decompress', { archivePath: 'big.tar' })).code).toBe('INSUFFICIENT_SPACE')
     expect(readdirSync(stage.folder)).toEqual(before)
   })
+
+  test('of little that becomes very much takes nobody’s time: not unread, and not of who has gone', async () => {
+    /** A device, which is left out, with so many times 256 MiB behind it. */
+    const make = (name: string, times: number): void => {
+      execFileSync('sh', ['-c', `head -c 268435456 /dev/zero | zstd -q > '${at('zeros')}'`])
+      const head = Buffer.alloc(512)
+      head.write('device')
+      head[124] = 0x80 // a number of bytes, as sizes beyond 8 GiB have it
+      head.writeBigUInt64BE(BigInt(times) * 2n ** 28n, 128)
+      head.write('3', 156)
+      head.fill(' ', 148, 156)
+      head.write(
+        `${head
+          .reduce((sum, byte) => sum + byte, 0)
+          .toString(8)
+          .padStart(6, '0')}\0`,
+        148,
+      )
+      const zeros = readFileSync(at('zeros'))
+      const first = execFileSync('zstd', ['-q', '-c'], { input: head })
+      writeFileSync(at(name), Buffer.concat([first, ...Array.from({ length: times }, () => zeros)]))
+      rmSync(at('zeros'))
+    }
+    make('bomb.tar.zst', 20)
+    const unpacked = await stage.ask('POST', '/decompress', { archivePath: 'bomb.tar.zst', targetPath: 'out' })
+    expect(unpacked.code).toBe('INSUFFICIENT_SPACE')
+    make('endless.tar.zst', 4000)
+    writeFileSync(at('small.tar'), Buffer.alloc(1024))
+    for (let count = 0; count < 4; count++) {
+      const asking = stage.ask('POST', '/archive-contents', { archivePath: 'endless.tar.zst' }, {}, 500)
+      await expect(asking).rejects.toThrow()
+    }
+    await eventually(
+      () => stage.ask('POST', '/archive-contents', { archivePath: 'small.tar' }),
+      ({ status }) => status === 200,
+    )
+  })
 })
 
 describe('work on files as a job', () => {

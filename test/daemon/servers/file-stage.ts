@@ -20,8 +20,14 @@ export interface FileStage {
   readonly panel: TestPanel
   readonly serverId: ServerId
   readonly folder: string
-  /** `path` is what follows `/files`, the query among it. */
-  ask(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<FileAnswer>
+  /** `path` is what follows `/files`, the query among it. Who waits no longer than `mostMs` goes then. */
+  ask(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+    mostMs?: number,
+  ): Promise<FileAnswer>
   /** One more server beside it. */
   another(name: string): Promise<{ readonly serverId: ServerId; readonly folder: string }>
   close(): Promise<void>
@@ -53,13 +59,14 @@ export async function enterFileStage({ diskMb = 512 }: { readonly diskMb?: numbe
     panel,
     serverId: id,
     folder: folderOf(id),
-    ask: async (method, path, content, more = {}) => {
+    ask: async (method, path, content, more = {}, mostMs = undefined) => {
       const headers: Record<string, string> = { authorization: `Bearer ${panel.adminToken}`, ...more }
       if (content !== undefined) headers['content-type'] = 'application/json'
       const response = await fetch(`${panel.url}/api/servers/${id}/files${path}`, {
         method,
         headers,
         ...(content === undefined ? {} : { body: JSON.stringify(content) }),
+        ...(mostMs === undefined ? {} : { signal: AbortSignal.timeout(mostMs) }),
       })
       const { data, code, details } = JSON.parse(await response.text())
       return { status: response.status, code, data, details }

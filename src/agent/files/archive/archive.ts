@@ -14,7 +14,7 @@ import { type Compression, compress, compressionOf, decompress, produced } from 
 import { ARCHIVE_LIMITS } from './limits.ts'
 import { commonFolder, type Packed, pack } from './pack.ts'
 import { type ArchiveEntry, readTar } from './tar-read.ts'
-import { type Unpacked, type UnpackOptions, unpack } from './unpack.ts'
+import { mostBytes, TOO_LONG, tooMuch, type Unpacked, type UnpackOptions, unpack } from './unpack.ts'
 import { readZip } from './zip-read.ts'
 
 const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
@@ -95,7 +95,15 @@ export async function extractFrom(
   path: string,
   options: Omit<UnpackOptions, 'readBytes'>,
 ): Promise<Unpacked> {
-  return await withArchive(root, path, (entries, readBytes) => unpack(root, entries, { ...options, readBytes }))
+  const { signal, monotonicMs } = options
+  const until = monotonicMs() + ARCHIVE_LIMITS.timeMs
+  const check = ({ bytes, readBytes }: Uncompressed): void => {
+    if (bytes > mostBytes(readBytes)) throw tooMuch(`more than ${ARCHIVE_LIMITS.ratio} times its own size`)
+    if (monotonicMs() > until) throw tooMuch(TOO_LONG)
+  }
+  const work = (entries: AsyncGenerator<ArchiveEntry>, readBytes: () => number) =>
+    unpack(root, entries, { ...options, readBytes })
+  return await withArchive(root, path, { signal, check }, work)
 }
 
 /** One line of an archive's listing. */
@@ -112,7 +120,7 @@ export async function listArchive(
   path: string,
   { skip, limit, signal }: { readonly skip: number; readonly limit: number; readonly signal: AbortSignal },
 ): Promise<{ entries: ArchiveRow[]; isLast: boolean }> {
-  return await withArchive(root, path, async (source, readBytes) => {
+  return await withArchive(root, path, { signal }, async (source, readBytes) => {
     const entries: ArchiveRow[] = []
     let [number, left, bytes] = [0, FILE_LIMITS.answerBytes, 0]
     for await (const { name, kind, size, modifiedMs } of source) {
@@ -120,7 +128,7 @@ export async function listArchive(
       if (number >= ARCHIVE_LIMITS.entries)
         throw new AgentFailure('ARCHIVE_UNSUPPORTED', 'It is an archive of too many entries')
       bytes += size
-      const most = Math.max(ARCHIVE_LIMITS.ratioFromBytes, readBytes() * ARCHIVE_LIMITS.ratio)
+      const most = mostBytes(readBytes())
       if (bytes > most && readBytes() > 0 && bytes > 64 * most) {
         throw new AgentFailure('ARCHIVE_UNSUPPORTED', 'It is an archive that says to be much larger than it can be')
       }
@@ -170,6 +178,7 @@ export function freshKey(): string {
 async function withArchive<T>(
   root: string,
   path: string,
+  { signal, check = () => {} }: { readonly signal: AbortSignal; readonly check?: (so: Uncompressed) => void },
   work: (entries: AsyncGenerator<ArchiveEntry>, readBytes: () => number) => Promise<T>,
 ): Promise<T> {
   return await withPlace(root, path, async (place) => {
@@ -184,7 +193,7 @@ async function withArchive<T>(
       const read = { bytes: 0 }
       if (isZip) return await work(readZip(file, ARCHIVE_LIMITS.entries), () => size)
       const bytes = decompress(contentOf(file, read), compressionOf(first.subarray(0, bytesRead)))
-      const entries = readTar(bytes)
+      const entries = readTar(watched(bytes, { read, signal, check }))
       try {
         return await work(entries, () => read.bytes)
       } finally {
@@ -194,6 +203,30 @@ async function withArchive<T>(
       await file.close()
     }
   })
+}
+
+/** How far an archive is: what was read of it, and what that has become. */
+interface Uncompressed {
+  readonly bytes: number
+  readonly readBytes: number
+}
+
+/** Looks at each piece, also at those that no entry is made of: a few bytes can become many that nobody wants. */
+async function* watched(
+  content: AsyncIterable<Buffer>,
+  {
+    read,
+    signal,
+    check,
+  }: { readonly read: { readonly bytes: number }; readonly signal: AbortSignal; check(so: Uncompressed): void },
+): AsyncGenerator<Buffer> {
+  let bytes = 0
+  for await (const piece of content) {
+    if (signal.aborted) throw cancelled()
+    bytes += piece.length
+    check({ bytes, readBytes: read.bytes })
+    yield piece
+  }
 }
 
 async function* contentOf(file: FileHandle, read: { bytes: number }): AsyncGenerator<Buffer> {

@@ -210,8 +210,7 @@ class Unpacking {
       if (error instanceof AgentFailure) return error.message
       throw error
     }
-    const most = Math.max(ARCHIVE_LIMITS.ratioFromBytes, readBytes() * ARCHIVE_LIMITS.ratio)
-    if (this.done.bytes > most) throw tooMuch(`more than ${ARCHIVE_LIMITS.ratio} times its own size`)
+    if (this.done.bytes > mostBytes(readBytes())) throw tooMuch(`more than ${ARCHIVE_LIMITS.ratio} times its own size`)
     return undefined
   }
 
@@ -329,18 +328,14 @@ class Unpacking {
 
   #checkRatio(entry: ArchiveEntry, bytes: number): void {
     if (entry.kind === 'hard link') return
-    const most = Math.max(ARCHIVE_LIMITS.ratioFromBytes, this.#options.readBytes() * ARCHIVE_LIMITS.ratio)
-    if (
-      this.done.bytes > most ||
-      (bytes > ARCHIVE_LIMITS.ratioFromBytes && bytes > this.#options.readBytes() * ARCHIVE_LIMITS.ratio)
-    ) {
+    if (Math.max(this.done.bytes, bytes) > mostBytes(this.#options.readBytes())) {
       throw tooMuch(`more than ${ARCHIVE_LIMITS.ratio} times its own size`)
     }
   }
 
   #checkOn(): void {
     if (this.#options.signal.aborted) throw cancelled()
-    if (this.#options.monotonicMs() > this.#until) throw tooMuch('more than half an hour of work')
+    if (this.#options.monotonicMs() > this.#until) throw tooMuch(TOO_LONG)
   }
 
   #spend(bytes: number): void {
@@ -399,7 +394,16 @@ function namesOf({ name }: Pick<ArchiveEntry, 'name'>): Buffer[] {
   return names.map((part) => Buffer.from(part, 'latin1'))
 }
 
-function tooMuch(what: string): AgentFailure {
+/** How many bytes may come of so many that were read of an archive. */
+export function mostBytes(readBytes: number): number {
+  return Math.max(ARCHIVE_LIMITS.ratioFromBytes, readBytes * ARCHIVE_LIMITS.ratio)
+}
+
+/** What an archive has that takes longer than any may. */
+export const TOO_LONG = 'more than half an hour of work'
+
+/** An archive is refused for how much it has of something. */
+export function tooMuch(what: string): AgentFailure {
   return new AgentFailure(
     'NO_SPACE',
     `The archive is not unpacked: it has ${what}, as archives have that are meant to fill a disk`,
