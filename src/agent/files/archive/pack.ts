@@ -27,11 +27,11 @@ import { TAR_END, tarHeader, tarPadding } from './tar-write.ts'
 const PIECE_BYTES = 256 * 1024
 const SLASH = Buffer.from('/')
 
-/** Takes entries one after the other, and makes the bytes of an archive of them. */
+/** Takes entries one after the other, and makes the bytes of an archive of them. Answers why an entry cannot be in such an archive. */
 interface Writer {
-  folder(name: Buffer, facts: Stats): Promise<void>
-  link(name: Buffer, target: Buffer, facts: Stats): Promise<void>
-  /** Takes all of the content before it resolves. Answers why an entry cannot be in such an archive. */
+  folder(name: Buffer, facts: Stats): Promise<string | undefined>
+  link(name: Buffer, target: Buffer, facts: Stats): Promise<string | undefined>
+  /** Takes all of the content before it resolves. */
   file(name: Buffer, facts: Stats, content: AsyncIterable<Buffer>): Promise<string | undefined>
   end(): Promise<void>
 }
@@ -90,6 +90,15 @@ function bytesOf(name: string): Buffer {
   )
 }
 
+/** A folder on its way into the archive: its name there, and where it is. */
+interface Folder {
+  readonly name: Buffer
+  readonly path: string
+  readonly facts: Stats
+}
+
+const GONE = 'was taken away meanwhile'
+
 class Packing {
   readonly #writer: Writer
   readonly #options: ManyOptions
@@ -104,11 +113,11 @@ class Packing {
 
   async tree(top: FolderHandle, within: Buffer, path: string): Promise<void> {
     const { rules, signal } = this.#options
-    if (within.length > 0) await this.#folder(within, top.stat())
+    if (within.length > 0) await this.#folder({ name: within, path, facts: top.stat() })
     const inArchive = (found: Buffer): Buffer => (within.length === 0 ? found : Buffer.concat([within, SLASH, found]))
-    let late: { name: Buffer; facts: Stats }[] = []
+    let late: Folder[] = []
     const flush = async (): Promise<void> => {
-      for (const { name, facts } of late) await this.#folder(name, facts)
+      for (const one of late) await this.#folder(one)
       late = []
     }
     await walk(
@@ -117,12 +126,14 @@ class Packing {
         enter: (folder, name, above) => {
           const found = pathIn(above.path(MOST_PATH_BYTES), name)
           if (isPart(name.toString('latin1'))) return false
-          if (found === undefined) this.#problems.add(undefined, 'lies too deep')
-          else if (!rules.leavesOut(pathBelow(path, found), true, this.#problems)) {
-            late.push({ name: inArchive(found), facts: folder.stat() })
-            return true
+          if (found === undefined) {
+            this.#problems.add(undefined, 'lies too deep')
+            return false
           }
-          return false
+          const shown = pathBelow(path, found)
+          if (rules.leavesOut(shown, true, this.#problems)) return false
+          late.push({ name: inArchive(found), path: shown, facts: folder.stat() })
+          return true
         },
         entry: async (folder, name, at) => {
           await flush()
@@ -132,7 +143,7 @@ class Packing {
           const facts = folder.statOf(name)
           const shown = pathBelow(path, found)
           if (rules.leavesOut(shown, false, this.#problems)) return
-          if (facts === undefined) return this.#problems.add(shown, 'was taken away meanwhile')
+          if (facts === undefined) return this.#problems.add(shown, GONE)
           await this.entry(folder, name, { within: inArchive(found), path: shown, facts })
         },
       },
@@ -149,7 +160,8 @@ class Packing {
   ): Promise<void> {
     if (facts.isSymbolicLink()) {
       const target = folder.linkTarget(name)
-      if (target !== undefined) await this.#writer.link(within, target, facts)
+      const problem = target === undefined ? GONE : await this.#writer.link(within, target, facts)
+      if (problem !== undefined) return this.#problems.add(path, problem)
     } else if (facts.isFile()) {
       const problem = await this.#file(folder, name, within).catch((error: unknown) => {
         if (!(error instanceof AgentFailure) || error.code !== 'PATH_INVALID' || this.#options.signal.aborted)
@@ -166,14 +178,15 @@ class Packing {
     return { entries: this.#entries, bytes: this.#bytes, ...this.#problems.answer }
   }
 
-  async #folder(name: Buffer, facts: Stats): Promise<void> {
-    await this.#writer.folder(name, facts)
+  async #folder({ name, path, facts }: Folder): Promise<void> {
+    const problem = await this.#writer.folder(name, facts)
+    if (problem !== undefined) return this.#problems.add(path, problem)
     this.#count()
   }
 
   async #file(folder: FolderHandle, name: Buffer, within: Buffer): Promise<string | undefined> {
     const file = await openRegular({ folder, name }, constants.O_RDONLY)
-    if (file === undefined) return 'was taken away meanwhile'
+    if (file === undefined) return GONE
     try {
       const handle = file
       const facts = await file.stat()
@@ -220,9 +233,14 @@ class Packing {
 function tarWriter(write: Write): Writer {
   const head = (name: Buffer, facts: Stats) => ({ name, mode: facts.mode, modifiedMs: facts.mtimeMs })
   return {
-    folder: (name, facts) =>
-      write(tarHeader({ ...head(Buffer.concat([name, SLASH]), facts), type: 'folder', size: 0 })),
-    link: (name, target, facts) => write(tarHeader({ ...head(name, facts), type: 'link', size: 0, target })),
+    folder: async (name, facts) => {
+      await write(tarHeader({ ...head(Buffer.concat([name, SLASH]), facts), type: 'folder', size: 0 }))
+      return undefined
+    },
+    link: async (name, target, facts) => {
+      await write(tarHeader({ ...head(name, facts), type: 'link', size: 0, target }))
+      return undefined
+    },
     file: async (name, facts, content) => {
       await write(tarHeader({ ...head(name, facts), type: 'file', size: facts.size }))
       let left = facts.size
@@ -237,6 +255,14 @@ function tarWriter(write: Write): Writer {
     },
     end: () => write(TAR_END),
   }
+}
+
+const NO_TEXT = 'has a name that a zip cannot hold; a tar can'
+/** Times in a zip are seconds of 31 bits; games set any. */
+const LAST_MS = 0x7fffffff * 1000
+
+function zipTime({ mtimeMs }: Stats): Date {
+  return new Date(Math.max(0, Math.min(mtimeMs, LAST_MS)))
 }
 
 function zipWriter(write: Write): Writer {
@@ -260,7 +286,7 @@ function zipWriter(write: Write): Writer {
   }
   const put = async (text: string, facts: Stats, content: AsyncIterable<Buffer>): Promise<void> => {
     const stream = new PassThrough()
-    const options = { mtime: facts.mtime, mode: facts.mode & 0o177777 }
+    const options = { mtime: zipTime(facts), mode: facts.mode & 0o177777 }
     zip.addReadStreamLazy(text, options, (use) => use(null, stream))
     const source = Readable.from(content, { objectMode: false })
     source.on('error', (error) => stream.destroy(error))
@@ -277,15 +303,19 @@ function zipWriter(write: Write): Writer {
   return {
     folder: async (name, facts) => {
       const text = nameIn(name)
-      if (text !== undefined) zip.addEmptyDirectory(text, { mtime: facts.mtime, mode: facts.mode & 0o177777 })
+      if (text === undefined) return NO_TEXT
+      zip.addEmptyDirectory(text, { mtime: zipTime(facts), mode: facts.mode & 0o177777 })
+      return undefined
     },
     link: async (name, target, facts) => {
       const text = nameIn(name)
-      if (text !== undefined) zip.addBuffer(target, text, { mtime: facts.mtime, mode: 0o120777, compress: false })
+      if (text === undefined) return NO_TEXT
+      zip.addBuffer(target, text, { mtime: zipTime(facts), mode: 0o120777, compress: false })
+      return undefined
     },
     file: async (name, facts, content) => {
       const text = nameIn(name)
-      if (text === undefined) return 'has a name that a zip cannot hold; a tar can'
+      if (text === undefined) return NO_TEXT
       await put(text, facts, content)
       return undefined
     },

@@ -3,6 +3,8 @@ import { AgentFailure } from '../../failure.ts'
 const BLOCK = 512
 /** Names and the like of an entry; more is an attack. */
 const MOST_META = 64 * 1024
+/** Modes of what an archive has without one. */
+export const [FILE_MODE, FOLDER_MODE] = [0o644, 0o755]
 
 /** One entry of an archive. Names are bytes, and nothing of it was checked. */
 export interface ArchiveEntry {
@@ -52,7 +54,7 @@ export async function* readTar(source: AsyncIterable<Uint8Array>): AsyncGenerato
         kind,
         target: next.target ?? header.target,
         size: kind === 'file' ? size : 0,
-        mode: header.mode,
+        mode: header.mode ?? (kind === 'folder' ? FOLDER_MODE : FILE_MODE),
         modifiedMs: next.modifiedMs ?? header.modifiedMs,
         content: bytes.take(left),
       }
@@ -88,12 +90,16 @@ function headerOf(block: Buffer) {
   const prefix = block.toString('latin1', 257, 263) === 'ustar\0' ? upToNul(block.subarray(345, 500)) : Buffer.alloc(0)
   return {
     name: Buffer.from(prefix.length === 0 ? name : Buffer.concat([prefix, Buffer.from('/'), name])),
-    mode: numberIn(block, 100, 8) & 0o7777,
+    mode: isBlank(block.subarray(100, 108)) ? undefined : numberIn(block, 100, 8) & 0o7777,
     size,
     modifiedMs: numberIn(block, 136, 12) * 1000,
     type: String.fromCharCode(block[156] ?? 0),
     target: Buffer.from(upToNul(block.subarray(157, 257))),
   }
+}
+
+function isBlank(field: Buffer): boolean {
+  return field.every((byte) => byte === 0 || byte === 0x20)
 }
 
 /** Octal digits, or, for what is larger or below zero (a time before 1970), the bytes of the number: after one bit its two's complement. */

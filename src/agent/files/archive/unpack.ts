@@ -264,7 +264,7 @@ class Unpacking {
         this.#report()
       }
       if (this.#uid !== undefined) fchownSync(fd, this.#uid, this.#uid)
-      fchmodSync(fd, entry.mode & 0o777 || 0o644)
+      fchmodSync(fd, entry.mode & 0o777)
       const seconds = Math.max(0, Math.min(entry.modifiedMs / 1000, 2 ** 33))
       futimesSync(fd, seconds, seconds)
       if (hash !== undefined) written?.(joined(names), { size: at, sha256: hash.digest('hex') })

@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import { type Entry, fromFdPromise, type ZipFile } from 'yauzl'
 import { AgentFailure } from '../../failure.ts'
-import type { ArchiveEntry } from './tar-read.ts'
+import { type ArchiveEntry, FILE_MODE, FOLDER_MODE } from './tar-read.ts'
 
 /** What an entry may say beside its content. */
 const MOST_TARGET = 4096
@@ -55,7 +55,8 @@ async function entryOf(zip: ZipFile, entry: Entry): Promise<ArchiveEntry> {
     kind: isFolder ? 'folder' : isLink ? 'link' : isOther ? 'other' : 'file',
     target: isLink ? await targetOf(zip, entry) : Buffer.alloc(0),
     size: entry.uncompressedSize,
-    mode: unix & 0o777,
+    // Programs that say nothing of what it is say nothing of its mode.
+    mode: (unix & TYPE) === 0 && (unix & 0o777) === 0 ? (isFolder ? FOLDER_MODE : FILE_MODE) : unix & 0o777,
     modifiedMs: entry.getLastModDate().getTime(),
     content: contentOf(zip, entry),
   }
