@@ -12,6 +12,7 @@ import type { BackupsConfig, MigrationConfig } from './config.ts'
 import { ConsoleTail } from './console/log/console-tail.ts'
 import { DiskLimits } from './disk/disk-limits.ts'
 import { limitedServer } from './disk/disk-room.ts'
+import { DiskRooms } from './disk/disk-rooms.ts'
 import { DiskUsage } from './disk/disk-usage.ts'
 import { watchDisks } from './disk/disk-watch.ts'
 import { AgentFailure } from './failure.ts'
@@ -136,6 +137,7 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     sockets: runs.sockets,
     rounds: new Rounds(clock),
     disk: new DiskUsage(clock),
+    rooms: new DiskRooms(ending.signal),
     configThreads: new SerialQueue(),
     mountRules: new MountRules(options.mounts ?? [], [
       dataDir,

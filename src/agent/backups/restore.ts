@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { statfs } from 'node:fs/promises'
-import { diskRoom, limitedServer } from '../disk/disk-room.ts'
+import { limitedServer } from '../disk/disk-room.ts'
 import { AgentFailure } from '../failure.ts'
 import { ARCHIVE_LIMITS } from '../files/archive/limits.ts'
 import type { ArchiveEntry } from '../files/archive/tar-read.ts'
@@ -77,12 +77,15 @@ export async function restorePaths(
   source: RestoreSource,
   { replace, ...options }: RestoreOptions & { readonly replace: boolean },
 ): Promise<Unpacked> {
-  const roomBytes = Math.min(await diskRoom(server, options.signal), await nodeRoom(server))
-  return await unpack(server.place.files, source.entries(), {
-    ...unpackOptions(server, source, options),
-    roomBytes,
-    replace,
-  })
+  const nodeBytes = await nodeRoom(server)
+  return await server.context.rooms.with(server, {}, ({ roomBytes, spend }) =>
+    unpack(server.place.files, source.entries(), {
+      ...unpackOptions(server, source, options),
+      roomBytes: Math.min(roomBytes, nodeBytes),
+      spend,
+      replace,
+    }),
+  )
 }
 
 async function exchangeAll(

@@ -27,7 +27,6 @@ import {
   folderIn,
   isPart,
   MOST_PATH_BYTES,
-  noSpace,
   type Place,
   partName,
   pathIn,
@@ -54,8 +53,8 @@ export interface CopyOptions {
   readonly to: string
   /** A file or link that is there is replaced; a folder never is. */
   readonly replace: boolean
-  /** How many bytes more the server may have on its disk. */
-  readonly roomBytes: number
+  /** Counts bytes that are about to be written; throws NO_SPACE. */
+  readonly spend: (bytes: number) => void
   readonly rules: PathRules
   /** Names what is on its way: the same again begins anew. */
   readonly key: string
@@ -146,12 +145,10 @@ class Copy {
   readonly #uid: number | undefined
   readonly #piece = Buffer.allocUnsafe(PIECE_BYTES)
   readonly #mayGoOn: () => Promise<boolean>
-  #roomBytes: number
 
   constructor(options: CopyOptions, uid: number) {
     this.#options = options
     this.#uid = process.getuid?.() === 0 ? uid : undefined
-    this.#roomBytes = options.roomBytes
     this.#mayGoOn = pacer(() => options.signal.aborted)
   }
 
@@ -302,7 +299,7 @@ class Copy {
       if (read === 0) break
       const piece = this.#piece.subarray(0, read)
       if (!piece.equals(ZEROS.subarray(0, read))) {
-        this.#spend(read)
+        this.#options.spend(read)
         for (let done = 0; done < read; ) {
           done += isSmall
             ? writeSync(to, piece, done, read - done, at + done)
@@ -317,14 +314,9 @@ class Copy {
   }
 
   #count(bytes: number): void {
-    this.#spend(bytes)
+    this.#options.spend(bytes)
     this.done.entries++
     this.#report()
-  }
-
-  #spend(bytes: number): void {
-    this.#roomBytes -= bytes
-    if (this.#roomBytes < 0) throw noSpace()
   }
 
   #report(): void {

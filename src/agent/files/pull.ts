@@ -27,6 +27,8 @@ export interface PullOptions extends ManyOptions {
   readonly maxMs: number
   /** How many bytes more the server may have on its disk. */
   readonly roomBytes: number
+  /** Counts bytes that are about to be written with those of others; throws NO_SPACE. */
+  readonly spend: (bytes: number) => void
   /** What may be asked beside public addresses at the ports of the web. */
   readonly allowed: PullConfig
   readonly clock: Clock
@@ -46,7 +48,7 @@ export interface Pulled {
  * to, at each redirect again: a name that means this machine or its network leads nowhere. The file appears when all of it has come.
  */
 export async function pullInto(root: string, options: PullOptions): Promise<Pulled> {
-  const { clock, maxMs, rules, to, replace, roomBytes, progress } = options
+  const { clock, maxMs, rules, to, replace, roomBytes, spend, progress } = options
   const late = new AbortController()
   const ended = new AbortController()
   void clock.sleep(maxMs, ended.signal).then(() => late.abort())
@@ -63,7 +65,7 @@ export async function pullInto(root: string, options: PullOptions): Promise<Pull
       if (length !== null && length > options.maxBytes) throw tooLarge(options.maxBytes)
       const upload = { path, offset: 0, size: length, sha256: null, ifMatch: null, ifNone: !replace }
       const content = bounded(answer, { maxBytes: options.maxBytes, progress })
-      const facts = { roomBytes, writing: new Set<string>(), nowMs: clock.nowMs() }
+      const facts = { roomBytes, spend, writing: new Set<string>(), nowMs: clock.nowMs() }
       const { size, sha256, etag } = await writeFile(root, { ...upload, ...facts }, content)
       return { path, size, sha256, etag }
     } finally {

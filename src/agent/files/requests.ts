@@ -1,6 +1,5 @@
 import * as operations from '../../shared/protocol/file-operations.ts'
 import { receiveFile, sendFile, statFile, uploadOffset } from '../../shared/protocol/files.ts'
-import { diskRoom } from '../disk/disk-room.ts'
 import { AgentFailure } from '../failure.ts'
 import type { Bulk } from '../link/bulk.ts'
 import { onRequest, type RequestHandler } from '../link/request-handler.ts'
@@ -18,8 +17,6 @@ import { removeEntries } from './remove.ts'
 import { search } from './search.ts'
 import { fileFacts, openFile, partSize, readRange, writeFile } from './server-file.ts'
 import { folderUsage } from './usage.ts'
-
-const MIB = 1024 * 1024
 
 /** What the answers to requests of files are made from. */
 export interface FileRequestDeps {
@@ -68,17 +65,11 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
               [names.to, 'to'],
             ],
           })
-          const roomBytes = await diskRoom(server, signal)
           const nowMs = server.context.clock.nowMs()
-          return await copy(server.place.files, {
-            ...names,
-            key: key ?? freshKey(),
-            rules,
-            roomBytes,
-            nowMs,
-            signal,
-            progress,
-          })
+          const options = { ...names, key: key ?? freshKey(), rules, nowMs, signal, progress }
+          return await server.context.rooms.with(server, {}, (room) =>
+            copy(server.place.files, { ...options, ...room }),
+          )
         }),
       ),
     ),
@@ -139,24 +130,16 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
     onRequest(receiveFile, async ({ serverId, ticket, ...upload }, watch) => {
       const server = work.server(serverId)
       work.rulesFor(serverId, { reads: [[upload.path, 'path']] })
-      const there = (await fileFacts(server.place.files, upload.path))?.size ?? 0
-      const roomBytes = Math.max(0, (await diskRoom(server, watch.signal)) + there)
-      if (upload.size !== null && upload.size - upload.offset > roomBytes) {
-        throw new AgentFailure('NO_SPACE', `The disk limit of the server leaves ${Math.floor(roomBytes / MIB)} MiB`)
-      }
+      const freedBytes = (await fileFacts(server.place.files, upload.path))?.size ?? 0
+      const { clock, disk, rooms } = server.context
+      const comingBytes = Math.max(0, (upload.size ?? 0) - upload.offset)
       try {
-        return await bulk.fetch(
-          ticket,
-          (content) =>
-            writeFile(
-              server.place.files,
-              { ...upload, roomBytes, writing, nowMs: server.context.clock.nowMs() },
-              content,
-            ),
-          watch,
-        )
+        return await rooms.with(server, { comingBytes, freedBytes, keeps: upload.sha256 !== null }, (room) => {
+          const options = { ...upload, ...room, writing, nowMs: clock.nowMs() }
+          return bulk.fetch(ticket, (content) => writeFile(server.place.files, options, content), watch)
+        })
       } finally {
-        server.context.disk.expire(server.id)
+        disk.expire(server.id)
       }
     }),
     ...archiveRequests({ work, bulk }),

@@ -84,6 +84,8 @@ export interface Upload {
   readonly ifNone: boolean
   /** How many bytes more the server may have on its disk. */
   readonly roomBytes: number
+  /** Counts bytes that are about to be written with those of others; throws NO_SPACE. */
+  readonly spend?: (bytes: number) => void
   /** Files that are being written; each has one writer. */
   readonly writing: Set<string>
   /** Milliseconds since the epoch. */
@@ -241,6 +243,7 @@ async function writePieces(
   let at = upload.offset
   for await (const piece of content) {
     if (at - upload.offset + piece.length > upload.roomBytes) throw noSpace()
+    upload.spend?.(piece.length)
     if (upload.size !== null && at + piece.length > upload.size) {
       throw new AgentFailure('CANCELLED', 'More has arrived than the size that was given')
     }

@@ -1,6 +1,7 @@
 import type { Clock } from '../../shared/kernel/time.ts'
 import type { ConsoleLog } from '../console/console-log.ts'
 import type { DiskLimits } from '../disk/disk-limits.ts'
+import type { DiskRooms } from '../disk/disk-rooms.ts'
 import type { DiskUsage } from '../disk/disk-usage.ts'
 import type { PullConfig } from '../files/pull-ports.ts'
 import type { AgentLog } from '../logger.ts'
@@ -30,6 +31,8 @@ export interface ServerContext {
   /** When looks that come again and again are due. */
   readonly rounds: Rounds
   readonly disk: DiskUsage
+  /** What servers may still have, shared by all that the agent writes for them. */
+  readonly rooms: DiskRooms
   /** The threads that change large configuration files, one after the other. */
   readonly configThreads: SerialQueue
   /** Which folders of this node servers may have beside their own. */

@@ -168,6 +168,46 @@ describe('an archive', () => {
   })
 })
 
+test('what comes at the same time has the room of the server together, and what fits comes', async () => {
+  const megabytes = 10 * 1024 * 1024
+  /** Whether it was taken; who still sends may be cut off before the refusal comes. */
+  const put = async (name: string, body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>): Promise<boolean> => {
+    const { panel, serverId } = stage
+    const asking = fetch(`${panel.url}/api/servers/${serverId}/files/content?path=/${name}`, {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${panel.adminToken}`, 'content-type': 'application/octet-stream' },
+      body,
+      duplex: 'half', // for bodies without a length
+    } as RequestInit)
+    const response = await asking.catch(() => undefined)
+    await response?.text()
+    return response?.ok === true
+  }
+  /** Ten times a megabyte, of which nobody knows when it ends. */
+  const endless = (): ReadableStream<Uint8Array> => {
+    let left = 10
+    return new ReadableStream({
+      pull: (controller) => {
+        if (left-- > 0) controller.enqueue(new Uint8Array(megabytes / 10))
+        else controller.close()
+      },
+    })
+  }
+  const usedMb = () => Number(execFileSync('du', ['-sm', stage.folder]).toString().split('\t')[0])
+  const sized = await Promise.all([1, 2, 3, 4, 5, 6].map((n) => put(`sized${n}`, new Uint8Array(megabytes))))
+  expect(sized.filter((isTaken) => isTaken)).toHaveLength(3)
+  for (const name of readdirSync(stage.folder)) rmSync(at(name), { recursive: true })
+  expect(await put('one', endless())).toBe(true)
+  const unsized = await Promise.all([1, 2, 3, 4, 5, 6].map((n) => put(`unsized${n}`, endless())))
+  expect(unsized.filter((isTaken) => isTaken).length).toBeLessThanOrEqual(2)
+  expect(usedMb()).toBeLessThanOrEqual(32)
+  for (const name of readdirSync(stage.folder)) if (name !== 'one') rmSync(at(name))
+  writeFileSync(at('one'), Buffer.alloc(megabytes, 1))
+  const copies = await Promise.all([1, 2, 3].map((n) => stage.ask('POST', '/copy', { from: 'one', to: `copy${n}` })))
+  expect(copies.filter(({ status }) => status === 200).length).toBeLessThanOrEqual(2)
+  expect(usedMb()).toBeLessThanOrEqual(32)
+})
+
 describe('work on files as a job', () => {
   async function done(work: object) {
     const { status, data } = await stage.ask('POST', '/jobs', { work })

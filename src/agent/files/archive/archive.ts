@@ -8,7 +8,7 @@ import { AgentFailure } from '../../failure.ts'
 import { moveInto } from '../change.ts'
 import { removeOldTrees, removePart } from '../copy.ts'
 import { cancelled, jsonBytes } from '../list.ts'
-import { noSpace, notFound, openRegular, partName, rootOwner, taken, withPlace } from '../place.ts'
+import { notFound, openRegular, partName, rootOwner, taken, withPlace } from '../place.ts'
 import type { ManyOptions } from '../remove.ts'
 import { type Compression, compress, compressionOf, decompress, produced } from './compression.ts'
 import { ARCHIVE_LIMITS } from './limits.ts'
@@ -39,14 +39,15 @@ export interface CompressOptions extends ManyOptions {
   readonly to: string
   readonly replace: boolean
   readonly key: string
-  readonly roomBytes: number
+  /** Counts bytes that are about to be written; throws NO_SPACE. */
+  readonly spend: (bytes: number) => void
   readonly nowMs: number
 }
 
 /** Packs files and trees into an archive, which appears when it is whole. `archiveBytes` is its own size. */
 export async function compressTo(
   root: string,
-  { paths, to, replace, key, roomBytes, nowMs, ...options }: CompressOptions,
+  { paths, to, replace, key, spend, nowMs, ...options }: CompressOptions,
 ): Promise<Packed & { readonly archiveBytes: number }> {
   const form = FORMS.find(([end]) => to.toLowerCase().endsWith(end))
   if (form === undefined) {
@@ -72,7 +73,7 @@ export async function compressTo(
         const content = produced(async (write) => {
           packed = await pack(root, { paths, base, format }, { ...options, write })
         })
-        const archiveBytes = await writeAll(file, compress(content, compression), { roomBytes, signal: options.signal })
+        const archiveBytes = await writeAll(file, compress(content, compression), { spend, signal: options.signal })
         if (packed === undefined || options.signal.aborted) throw cancelled()
         const { uid, gid } = rootOwner(root)
         if (process.getuid?.() === 0) await file.chown(uid, gid)
@@ -242,12 +243,12 @@ async function* contentOf(file: FileHandle, read: { bytes: number }): AsyncGener
 async function writeAll(
   file: FileHandle,
   content: AsyncIterable<Buffer>,
-  { roomBytes, signal }: { readonly roomBytes: number; readonly signal: AbortSignal },
+  { spend, signal }: { readonly spend: (bytes: number) => void; readonly signal: AbortSignal },
 ): Promise<number> {
   let at = 0
   for await (const piece of content) {
     if (signal.aborted) throw cancelled()
-    if (at + piece.length > roomBytes) throw noSpace()
+    spend(piece.length)
     for (let done = 0; done < piece.length; ) {
       done += (await file.write(piece, done, piece.length - done, at + done)).bytesWritten
     }

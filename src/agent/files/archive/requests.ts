@@ -1,5 +1,4 @@
 import * as operations from '../../../shared/protocol/file-operations.ts'
-import { diskRoom } from '../../disk/disk-room.ts'
 import type { Bulk } from '../../link/bulk.ts'
 import { onRequest, type RequestHandler } from '../../link/request-handler.ts'
 import { type FileWork, numbered } from '../file-work.ts'
@@ -20,10 +19,11 @@ export function archiveRequests({
         work.changing(serverId, async (server) => {
           const { paths, to } = what
           const rules = work.rulesFor(serverId, { denied, filePaths, reads: [...numbered(paths), [to, 'to']] })
-          const roomBytes = await diskRoom(server, signal)
           const nowMs = server.context.clock.nowMs()
-          const options = { rules, roomBytes, nowMs, key: key ?? freshKey(), signal, progress }
-          return await compressTo(server.place.files, { ...what, ...options })
+          const options = { rules, nowMs, key: key ?? freshKey(), signal, progress }
+          return await server.context.rooms.with(server, {}, (room) =>
+            compressTo(server.place.files, { ...what, ...options, ...room }),
+          )
         }),
       ),
     ),
@@ -38,11 +38,12 @@ export function archiveRequests({
               [what.to, 'to'],
             ],
           })
-          const roomBytes = await diskRoom(server, signal)
           const monotonicMs = (): number => server.context.clock.monotonicMs()
           const nowMs = server.context.clock.nowMs()
-          const options = { rules, roomBytes, monotonicMs, nowMs, key: key ?? freshKey(), signal, progress }
-          return await extractFrom(server.place.files, path, { ...what, ...options })
+          const options = { rules, monotonicMs, nowMs, key: key ?? freshKey(), signal, progress }
+          return await server.context.rooms.with(server, {}, (room) =>
+            extractFrom(server.place.files, path, { ...what, ...options, ...room }),
+          )
         }),
       ),
     ),
@@ -65,14 +66,15 @@ export function archiveRequests({
       work.long(serverId, key, () =>
         work.changing(serverId, async (server) => {
           const rules = work.rulesFor(serverId, { denied, filePaths, reads: [[what.to, 'to']] })
-          const roomBytes = await diskRoom(server, signal)
           const monotonicMs = (): number => server.context.clock.monotonicMs()
           const nowMs = server.context.clock.nowMs()
-          const options = { rules, roomBytes, monotonicMs, nowMs, key: key ?? freshKey(), signal, progress }
-          return await bulk.fetch(
-            ticket,
-            (content) => unpackStream(server.place.files, content, { ...what, ...options }),
-            { signal, progress: () => {} },
+          const options = { rules, monotonicMs, nowMs, key: key ?? freshKey(), signal, progress }
+          return await server.context.rooms.with(server, {}, (room) =>
+            bulk.fetch(
+              ticket,
+              (content) => unpackStream(server.place.files, content, { ...what, ...options, ...room }),
+              { signal, progress: () => {} },
+            ),
           )
         }),
       ),
@@ -81,10 +83,9 @@ export function archiveRequests({
       work.long(serverId, key, () =>
         work.changing(serverId, async (server) => {
           const rules = work.rulesFor(serverId, { denied, filePaths, reads: [[what.to, 'to']] })
-          const roomBytes = await diskRoom(server, signal)
-          const { clock, pull } = server.context
-          const options = { rules, roomBytes, clock, allowed: pull, key: key ?? freshKey(), signal, progress }
-          return await pullInto(server.place.files, { ...what, ...options })
+          const { clock, pull, rooms } = server.context
+          const options = { rules, clock, allowed: pull, key: key ?? freshKey(), signal, progress }
+          return await rooms.with(server, {}, (room) => pullInto(server.place.files, { ...what, ...options, ...room }))
         }),
       ),
     ),

@@ -41,6 +41,8 @@ export interface UnpackOptions extends ManyOptions {
   readonly key: string
   /** How many bytes more the server may have on its disk. */
   readonly roomBytes: number
+  /** Counts bytes that are about to be written with those of others; throws NO_SPACE. */
+  readonly spend?: (bytes: number) => void
   /** How many bytes of the archive were read until now. */
   readonly readBytes: () => number
   readonly monotonicMs: () => number
@@ -341,6 +343,7 @@ class Unpacking {
   #spend(bytes: number): void {
     this.#roomBytes -= bytes
     if (this.#roomBytes < 0) throw noSpace()
+    this.#options.spend?.(bytes)
   }
 
   #count(): void {
