@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -22,23 +23,34 @@ beforeAll(async () => {
 })
 afterAll(() => rm(home, { recursive: true }))
 
-/** How each shell is asked for what may follow some words; the last of them is begun or empty. */
-const SHELLS: Readonly<Record<string, (words: readonly string[]) => string[]>> = {
-  bash: (words) => [
+/** What is typed: the line, and the part of it that the shell puts its own in the place of. */
+interface Typed {
+  readonly line: string
+  readonly part: string
+}
+
+/** How each shell is asked for what may follow. */
+const SHELLS: Readonly<Record<string, (typed: Typed) => string[]>> = {
+  bash: ({ line, part }) => [
     '-c',
-    `source ~/bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _panel; printf '%s\\n' "\${COMPREPLY[@]}"`,
+    `source ~/bash; COMP_LINE=$1; COMP_POINT=\${#1}; _panel panel "$2"; printf '%s\\n' "\${COMPREPLY[@]}"`,
     '-',
-    ...words,
+    line,
+    part,
   ],
   // Outside its line editor zsh has no list to fill: what would fill it says what it was given.
-  zsh: (words) => [
+  zsh: ({ line }) => [
     '-fc',
-    `compdef() { : }; _describe() { print -l -- "\${(@P)2%%:*}" }; _files() { print -l -- $words[-1]*(N) }
-     source ~/zsh; words=("$@"); CURRENT=$#; _panel`,
+    `compdef() { : }; _describe() { local it; for it in "\${(@P)2}"; do it=\${it//\\\\:/|}; print -r -- "\${\${it%%:*}//|/:}"; done }
+     _files() { print -l -- $words[-1]*(N) }
+     source ~/zsh; words=(\${(z)1}); [[ $1 == *' ' && $1 != *'\\ ' ]] && words+=(''); CURRENT=$#words; PREFIX=$words[-1]
+     typeset -A compstate
+     case $PREFIX in [\\"\\']*) compstate[quote]=$PREFIX[1]; PREFIX=\${PREFIX#?} ;; esac
+     _panel`,
     '-',
-    ...words,
+    line,
   ],
-  fish: (words) => ['--no-config', '-c', 'source ~/fish; complete -C (string join " " -- $argv)', ...words],
+  fish: ({ line }) => ['--no-config', '-c', 'source ~/fish; complete -C $argv[1]', line],
 }
 
 function isInstalled(shell: string): boolean {
@@ -51,12 +63,13 @@ function isInstalled(shell: string): boolean {
 }
 
 describe.each(Object.keys(SHELLS))('completion in %s (skipped where it is not installed)', (shell) => {
-  const offered = (...words: string[]): string[] => {
-    const args = SHELLS[shell]?.(['panel', ...words]) ?? []
-    const env = { HOME: home, PATH: `${home}:${process.env['PATH']}` }
-    const text = execFileSync(shell, args, { env, cwd: home, encoding: 'utf8' })
+  const asked = (typed: Typed): string[] => {
+    const env = { HOME: home, PATH: `${home}:${process.env['PATH']}`, LANG: 'C.UTF-8' }
+    const text = execFileSync(shell, SHELLS[shell]?.(typed) ?? [], { env, cwd: home, encoding: 'utf8' })
     return text.split('\n').flatMap((line) => (line === '' ? [] : [line.split('\t')[0] ?? '']))
   }
+  const offered = (...words: string[]): string[] =>
+    asked({ line: ['panel', ...words].join(' '), part: words.at(-1) ?? '' })
 
   it.skipIf(!isInstalled(shell))(
     `offers commands, flags, their words, and files${skippedUnless(isInstalled(shell), shell)}`,
@@ -67,6 +80,31 @@ describe.each(Object.keys(SHELLS))('completion in %s (skipped where it is not in
       expect(offered('servers', 'list', '--state', 'run')).toEqual(['running'])
       // Where the panel has no word to offer, bash itself names files.
       if (shell !== 'bash') expect(offered('templates', 'create', '-F', `${home}/pan`)).toEqual([`${home}/panel`])
+    },
+  )
+
+  it.skipIf(!isInstalled(shell))(
+    `goes on with names that are quoted, and runs nothing in them${skippedUnless(isInstalled(shell), shell)}`,
+    async () => {
+      const names = ['a b one', 'a b two', `it's "x"`, `$(touch ${home}/ran)`, 'x:1', 'x:2', 'new\nline']
+      const contexts = Object.fromEntries(names.map((name) => [name, { url: 'http://127.0.0.1:1' }]))
+      await mkdir(join(home, '.config', 'panel'), { recursive: true })
+      await writeFile(join(home, '.config', 'panel', 'cli.yaml'), JSON.stringify({ contexts }))
+      const given = (typed: string, part = typed): string[] =>
+        asked({ line: `panel servers list --context ${typed}`, part }).sort()
+      // Bash takes what is offered as it stands; the others quote it themselves.
+      const forBash = (words: string[]) => (shell === 'bash' ? words : undefined)
+      expect(given('a\\ b\\ ')).toEqual(forBash(['a\\ b\\ one', 'a\\ b\\ two']) ?? ['a b one', 'a b two'])
+      expect(given('"a b t', 'a b t')).toEqual(['a b two'])
+      expect(given("it\\'")).toEqual(forBash(['it\\\'s\\ \\"x\\"']) ?? [`it's "x"`])
+      expect(given("'it'\\''", "it'\\''")).toEqual(forBash([`it'\\''s "x"`]) ?? [`it's "x"`])
+      expect(given('"it\'', "it'")).toEqual(forBash([`it's \\"x\\"`]) ?? [`it's "x"`])
+      expect(given('\\$')).toHaveLength(1)
+      expect(given("'$(t", '$(t')).toEqual([`$(touch ${home}/ran)`])
+      expect(given('"\\$', '\\$')).toEqual(forBash([`\\$(touch ${home}/ran)`]) ?? [`$(touch ${home}/ran)`])
+      expect(given('x:', '')).toEqual(forBash(['1', '2']) ?? ['x:1', 'x:2'])
+      expect(given('new')).toEqual([])
+      expect(existsSync(join(home, 'ran'))).toBe(false)
     },
   )
 })

@@ -570,7 +570,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/cli/commands/tooling/complete.ts': {
     sees: 'operator',
-    patterns: [String.raw`/[\t\r\n]/g`, '/[ ,]+/', '/<[^<>]+>/', '/--[a-z-]+/'],
+    patterns: ['/[ ,]+/', '/<[^<>]+>/', '/--[a-z-]+/'],
   },
   'src/cli/kit/trace.ts': {
     sees: 'panel',

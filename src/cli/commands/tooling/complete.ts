@@ -1,3 +1,4 @@
+import { isUnsafe, oneLine } from '../../../shared/kernel/terminal-text.ts'
 import {
   type Action,
   type Argument,
@@ -21,15 +22,16 @@ export const complete: Action = async (run) => {
   const words = run.args.words('words')
   const unfinished = words.at(-1) ?? ''
   const choices = await choicesFor(run, words.slice(0, -1), unfinished)
-  const fitting = choices.filter(([word]) => word.startsWith(unfinished))
-  await run.out.text(fitting.map(([word, about]) => `${word}\t${about.replace(/[\t\r\n]/g, ' ')}\n`).join(''))
+  // A shell would take a name with a line end for two.
+  const fitting = choices.filter(([word]) => word.startsWith(unfinished) && !isUnsafe(word))
+  await run.out.text(fitting.map(([word, about]) => `${word}\t${oneLine(about)}\n`).join(''))
 }
 
 async function choicesFor(run: Run, before: readonly string[], unfinished: string): Promise<readonly Choice[]> {
   const tree = await run.tree()
   const place = placeOf(tree, before)
   if (place.awaited !== undefined) return valuesOf(run, place.awaited, unfinished)
-  if (unfinished.startsWith('-')) return flagsOf(place.node)
+  if (unfinished.startsWith('-') && !place.isPastFlags) return flagsOf(place.node)
   const { node } = place
   if (node === undefined || node.kind === 'noun') {
     const children = node?.children ?? tree
@@ -47,16 +49,21 @@ interface Place {
   readonly awaited: Option | undefined
   /** How many positional words of the command are there already. */
   readonly position: number
+  /** Whether `--` stands before: what follows is no flag. */
+  readonly isPastFlags: boolean
 }
 
 function placeOf(tree: Tree, before: readonly string[]): Place {
   let node: Command | Noun | undefined
   let awaited: Option | undefined
   let position = 0
+  let isPastFlags = false
   for (const word of before) {
     if (awaited !== undefined) {
       awaited = undefined
-    } else if (word.startsWith('-')) {
+    } else if (word === '--' && !isPastFlags) {
+      isPastFlags = true
+    } else if (word.startsWith('-') && !isPastFlags) {
       const option = optionsOf(node).find(({ flags }) => flags.split(/[ ,]+/).includes(word))
       awaited = option !== undefined && /<[^<>]+>/.test(option.flags) ? option : undefined
     } else if (node?.kind === 'command') {
@@ -65,7 +72,7 @@ function placeOf(tree: Tree, before: readonly string[]): Place {
       node = childOf(node?.children ?? tree, word) ?? node
     }
   }
-  return { node, awaited, position }
+  return { node, awaited, position, isPastFlags }
 }
 
 function argumentAt(command: Command, position: number): Argument | undefined {
