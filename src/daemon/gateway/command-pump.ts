@@ -6,7 +6,7 @@ import type { CommandOp } from '../../shared/protocol/server.ts'
 import type { Log } from '../core/log.ts'
 import type { Db, Tx } from '../db/db.ts'
 import { jsonStatement, statement } from '../db/statement.ts'
-import type { GatewayHandlers, QueuedCommand } from './handlers.ts'
+import type { GatewayHandlers, QueuedCommand, Unsendable } from './handlers.ts'
 
 /** Commands that may be under way without having been accepted. */
 const WINDOW = 200
@@ -121,9 +121,16 @@ export class CommandPump {
     }
   }
 
-  async #send(row: QueuedCommand, command: CommandOp | 'gone' | 'unknown'): Promise<void> {
-    const { clock, log, nodeId } = this.#deps
+  async #send(row: QueuedCommand, command: CommandOp | Unsendable): Promise<void> {
+    const { clock, log, nodeId, onError } = this.#deps
     const last = this.#sendings.get(row.id)
+    if (typeof command === 'object' && 'failure' in command) {
+      const { failure: err } = command
+      log.error({ err, nodeId, commandId: row.id, serverId: row.serverId }, 'cannot make command, giving up')
+      onError(err)
+      await this.#fail(row, UNMADE)
+      return
+    }
     if (command === 'gone' || command === 'unknown') {
       log.warn({ nodeId, commandId: row.id, serverId: row.serverId, why: command }, 'cannot send command, giving up')
       await this.#fail(row, UNSENDABLE[command])
@@ -157,6 +164,11 @@ const UNSENDABLE = {
     message: 'This version of the daemon does not know the order; a newer one has accepted it',
   },
 } as const satisfies Record<string, AgentError>
+
+const UNMADE: AgentError = {
+  code: 'INTERNAL',
+  message: 'The daemon could not make this order of what it has stored; its log says why',
+}
 
 const queuedCommands = jsonStatement((q, { nodeId }: { nodeId: string }) =>
   q

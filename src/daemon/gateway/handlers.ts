@@ -38,6 +38,9 @@ export interface AboutReports {
   readonly contested: boolean
 }
 
+/** Why a queued command does not go over the wire; see `commandFrames`. */
+export type Unsendable = 'gone' | 'unknown' | { readonly failure: unknown }
+
 /**
  * What the daemon does with what agents say. Everything about one node comes in order: a call begins when the one before has
  * resolved (also over reconnects), apart from console lines and usage reports, which are passed on at once. A rejection ends the
@@ -74,7 +77,7 @@ export interface GatewayHandlers {
   onCommandProgress(nodeId: string, frame: FrameOf<'command.progress'>): void
   /**
    * The commands as they go over the wire, with the present specification, in their order. `gone`: it has lost its server; `unknown`:
-   * a newer daemon has written it. Both fail.
+   * a newer daemon has written it; `failure`: it cannot be made of what is stored, which is a bug. All these fail.
    */
-  commandFrames(rows: readonly QueuedCommand[]): Promise<(CommandOp | 'gone' | 'unknown')[]>
+  commandFrames(rows: readonly QueuedCommand[]): Promise<(CommandOp | Unsendable)[]>
 }

@@ -13,7 +13,7 @@ type Asking = Pick<Holder, 'permissions'>
  * has admin.write. They are those of .gitignore. What is done with trees is held to them by the node.
  */
 export function deniedTo(row: OfTemplate, caller: Asking): string[] {
-  const { fileDenylist = [] } = definitionOf(row) as Partial<ReturnType<typeof definitionOf>> // older templates do not have it
+  const { fileDenylist } = definitionOf(row)
   return grants(caller.permissions, 'admin.write') ? [] : [...fileDenylist]
 }
 

@@ -71,12 +71,16 @@ export function createServerLink(deps: {
         if (order === undefined) return 'unknown'
         const row = servers.get(command.serverId)
         if (row === undefined) return order.op === 'delete' ? { op: order.op, ...order.args } : 'gone'
-        const template = definitions.get(row.templateDefinition) ?? definitionOf(row)
-        definitions.set(row.templateDefinition, template)
-        return commandOf(
-          order,
-          buildSpec(row, { generation: command.generation, logMb: settings.get('console.logMb') }, template),
-        )
+        const spec = () => {
+          const template = definitions.get(row.templateDefinition) ?? definitionOf(row)
+          definitions.set(row.templateDefinition, template)
+          return buildSpec(row, { generation: command.generation, logMb: settings.get('console.logMb') }, template)
+        }
+        try {
+          return commandOf(order, spec)
+        } catch (error) {
+          return { failure: error } // this one fails: the orders of other servers do not wait behind it
+        }
       })
     },
   }

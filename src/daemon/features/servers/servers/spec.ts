@@ -25,8 +25,7 @@ export function buildSpec(
   { generation, logMb }: { readonly generation: number; readonly logMb: number },
   template = definitionOf(row),
 ): ServerSpec {
-  // Templates that were stored before the field was there do not have it.
-  const mounts = mountsOf(template.mounts ?? [], mountsOfServer(row))
+  const mounts = mountsOf(template.mounts, mountsOfServer(row))
   const defaults = Object.fromEntries(template.variables.map((variable) => [variable.name, variable.default]))
   return {
     serverId: row.id,
@@ -43,8 +42,7 @@ export function buildSpec(
     ),
     done: template.startupDetection.done,
     stripAnsi: template.startupDetection.stripAnsi,
-    // Templates that were stored before the field was there do not have it.
-    ...(template.listens == null ? {} : { listens: template.listens }),
+    ...(template.listens === null ? {} : { listens: template.listens }),
     env: { ...defaults, ...environmentOf(row), ...portVariables(row, template) },
     ...(template.configFiles.length === 0 ? {} : { configFiles: template.configFiles }),
     secrets: template.variables.flatMap(({ name, secret }) => (secret ? [name] : [])),
@@ -59,7 +57,7 @@ export function buildSpec(
     },
     ...(row.networkName === null ? {} : { network: { name: row.networkName, ip: row.ip } }),
     ports: [{ ip: row.ip, port: row.port, primary: true }, ...furtherPorts(row, template)],
-    ...(template.bindsAll === true && row.runtime === 'process' ? { bindsAll: true } : {}),
+    ...(template.bindsAll && row.runtime === 'process' ? { bindsAll: true } : {}),
     restart: { policy: row.restartPolicy, maxCrashes: row.maxCrashCount },
     suspended: row.suspendedAt !== null,
     install:
@@ -76,7 +74,7 @@ export function buildSpec(
     templateId: row.templateId,
     boot: { policy: row.bootPolicy, order: row.startOrder },
     ...(row.timeZone === null ? {} : { timeZone: row.timeZone }),
-    ...(template.eula == null ? {} : { eula: template.eula }),
+    ...(template.eula === null ? {} : { eula: template.eula }),
     ...(mounts.length === 0 ? {} : { mounts }),
   }
 }
@@ -130,8 +128,7 @@ function consoleOf({ console = STDIN_CONSOLE }: { readonly console?: ConsoleKind
 /** How the server is asked who plays. A variable that holds no port leaves it unasked. */
 function queryOf(template: ReturnType<typeof definitionOf>, row: ServerRow): Pick<ServerSpec, 'query'> {
   const { query, variables } = template
-  // Templates that were stored before the field was there do not have it.
-  if (query == null) return {}
+  if (query === null) return {}
   if (query.port === null) return { query: { protocol: query.protocol } }
   const given = { ...environmentOf(row), ...portVariables(row, template) }
   const value = given[query.port] ?? variables.find(({ name }) => name === query.port)?.default
@@ -156,10 +153,10 @@ export function readOrder({ op, args }: { readonly op: string; readonly args: st
   return parsed?.success === true ? ({ op, args: parsed.data } as CommandOrder) : undefined // parsed by the definition of this op
 }
 
-/** The command as the agent gets it; those that need the specification get the newest. */
-export function commandOf({ op, args }: CommandOrder, spec: ServerSpec): CommandOp {
+/** The command as the agent gets it; those that need the specification get the newest, which is made for them alone. */
+export function commandOf({ op, args }: CommandOrder, spec: () => ServerSpec): CommandOp {
   const withSpec = COMMANDS.some((command) => command.op === op && command.withSpec)
-  return { op, ...args, ...(withSpec ? { spec } : {}) } as CommandOp // the wire form of this op's definition
+  return { op, ...args, ...(withSpec ? { spec: spec() } : {}) } as CommandOp // the wire form of this op's definition
 }
 
 /** `^C` and its like name signals; any other text is a console command; none: the template's signal. */

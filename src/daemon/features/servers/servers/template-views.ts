@@ -63,15 +63,14 @@ function viewOf(row: TemplateRow, operator: boolean): TemplateView {
     stopCommand: template.stopCommand,
     console: template.console,
     features: template.features,
-    // Templates that were stored before the field was there do not have it.
-    logLevels: template.logLevels ?? [],
+    logLevels: template.logLevels,
     variables: template.variables.map((variable) =>
       masked.has(variable.name) && variable.default !== '' ? { ...variable, default: SECRET_MASK } : variable,
     ),
   })
   const ports = new Map(portsOfTemplate(template).map((port) => [port.name, port]))
   const brief = frozen({ id: row.templateId, name: row.templateName })
-  return { shown, brief, masked, listens: template.listens ?? null, ports }
+  return { shown, brief, masked, listens: template.listens, ports }
 }
 
 /** Secrets are masked for everybody, variables that members may not see for all but operators. */

@@ -6,7 +6,7 @@ import {
   type Server,
   type ServerPort,
 } from '../../../../shared/api/servers.ts'
-import type { NewTemplate } from '../../../../shared/api/template-fields.ts'
+import { NewTemplate } from '../../../../shared/api/template-fields.ts'
 import { agentText, MOST_REASON } from '../../../../shared/kernel/agent-text.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
 import { PRIMARY_PORT } from '../../../../shared/kernel/ports.ts'
@@ -63,9 +63,17 @@ export function statusOf(row: LifeRow, power: PowerState = row.power): ServerSta
   return serverStatus({ deletingAt, archivedAt, suspendedAt, activity, power, crashed, failed })
 }
 
-/** The definition inside a template's row; it was parsed by the contract when it was written. */
-export function definitionOf(row: Pick<ServerRow, 'templateDefinition'>): Omit<NewTemplate, 'name' | 'nestId'> {
-  return JSON.parse(row.templateDefinition) as Omit<NewTemplate, 'name' | 'nestId'> // see above
+type Definition = Omit<NewTemplate, 'name' | 'nestId'>
+
+/** What fields say that a template was stored without, because they came later. */
+const LATER_FIELDS: Definition = frozen(NewTemplate.omit({ name: true, nestId: true }).parse({ startup: '-' }))
+
+/**
+ * The definition inside a template's row; it was parsed by the contract when it was written. Fields of the contract that came after
+ * that have their defaults.
+ */
+export function definitionOf(row: Pick<ServerRow, 'templateDefinition'>): Definition {
+  return { ...LATER_FIELDS, ...(JSON.parse(row.templateDefinition) as Definition) } // see above
 }
 
 /** The stored values of a server's variables; they were parsed by the contract when they were written. */
