@@ -65,15 +65,16 @@ export function statusOf(row: LifeRow, power: PowerState = row.power): ServerSta
 
 type Definition = Omit<NewTemplate, 'name' | 'nestId'>
 
-/** What fields say that a template was stored without, because they came later. */
-const LATER_FIELDS: Definition = frozen(NewTemplate.omit({ name: true, nestId: true }).parse({ startup: '-' }))
+/** What fields say that a template was stored without, because they came later. Made at the first use: a start has none for it. */
+let laterFields: Definition | undefined
 
 /**
  * The definition inside a template's row; it was parsed by the contract when it was written. Fields of the contract that came after
  * that have their defaults.
  */
 export function definitionOf(row: Pick<ServerRow, 'templateDefinition'>): Definition {
-  return { ...LATER_FIELDS, ...(JSON.parse(row.templateDefinition) as Definition) } // see above
+  laterFields ??= frozen(NewTemplate.omit({ name: true, nestId: true }).parse({ startup: '-' }))
+  return { ...laterFields, ...(JSON.parse(row.templateDefinition) as Definition) } // see above
 }
 
 /** The stored values of a server's variables; they were parsed by the contract when they were written. */
