@@ -91,7 +91,7 @@ export class DiskRooms {
     }
   }
 
-  /** Looks how much is left now. Those who look together are told the same. */
+  /** Looks how much is left now. Those who look together get the same answer. */
   async look(server: GameServer): Promise<DiskLook> {
     const written = this.#of(server)
     if (written.looking !== undefined) return await written.looking
