@@ -36,6 +36,9 @@ function print(text: string): void {
     // A pipe that is full and does not wait.
     if (code === 'EAGAIN') process.stdout.write(rest)
     // Nobody reads any more, as in `panel --help | head -1`.
-    else if (code !== 'EPIPE' && code !== 'EIO') throw error
+    else if (code !== 'EPIPE' && code !== 'EIO') {
+      process.stderr.write(`panel: stdout cannot be written (${code})\n`)
+      process.exitCode = code === 'ENOSPC' || code === 'EDQUOT' ? 14 : 2
+    }
   }
 }

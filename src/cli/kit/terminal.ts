@@ -1,6 +1,7 @@
 import { isatty } from 'node:tty'
 import { pathBytes } from '../../shared/kernel/path-text.ts'
 import { terminalText } from '../../shared/kernel/terminal-text.ts'
+import { CliFailure } from './failure.ts'
 
 /** The process's own streams and what they are attached to. */
 export interface Terminal {
@@ -27,12 +28,12 @@ export class ReaderGone extends Error {
 
 /** The terminal of this process. `onGone` is called once when stdout's reader has left. */
 export function createTerminal(onGone: () => void): Terminal {
-  let gone = false
+  let end: Error | undefined
   // Node makes each of its streams when it is first looked at, which takes a while: most commands use one of them.
   const stdout = once(() =>
     process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
-      gone = true
+      end ??= endOf(error)
+      if (!(end instanceof ReaderGone)) return // whoever writes is told
       // The terminal was closed; whoever has to put something in order listens to the signal.
       if (error.code === 'EIO') process.kill(process.pid, 'SIGHUP')
       else onGone()
@@ -42,11 +43,12 @@ export function createTerminal(onGone: () => void): Terminal {
   const stderr = once(() => process.stderr.on('error', () => {}))
   const send = (data: string | Uint8Array): Promise<void> =>
     new Promise((resolve, reject) => {
-      if (gone) return reject(new ReaderGone())
+      if (end !== undefined) return reject(end)
       if (data.length === 0) return resolve()
       stdout().write(data, (error) => {
-        if (error === null || error === undefined) resolve()
-        else reject(new ReaderGone())
+        if (error === null || error === undefined) return resolve()
+        end ??= endOf(error)
+        reject(end)
       })
     })
   const decoder = new TextDecoder()
@@ -66,6 +68,17 @@ export function createTerminal(onGone: () => void): Terminal {
     say: (text) => stderr().write(`${terminalText(text)}\n`),
     progress: (text) => stderr().write(`\r\u001b[K${terminalText(text)}`),
   }
+}
+
+/** What it means for a command that stdout takes nothing more. */
+function endOf(cause: NodeJS.ErrnoException): Error {
+  const { code = 'unknown error' } = cause
+  if (code === 'EPIPE' || code === 'EIO') return new ReaderGone()
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    const hint = 'free some space, or write it elsewhere'
+    return new CliFailure('HOST_PRECONDITION', 'stdout cannot be written: the disk is full', { hint, cause })
+  }
+  return new CliFailure('FILE_UNREADABLE', `stdout cannot be written (${code})`, { cause })
 }
 
 /** Those of the process's own descriptors that were terminals when it began. */
