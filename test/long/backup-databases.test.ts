@@ -1,5 +1,8 @@
 // @module-tag long
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { setServerAccess } from '../../src/shared/api/access.ts'
+import { login } from '../../src/shared/api/auth.ts'
+import { createUser } from '../../src/shared/api/users.ts'
 import { type BackupStage, enterBackupStage } from '../daemon/backups/backup-stage.ts'
 import { addDatabase, addHost } from '../daemon/databases/stage.ts'
 import { NO_MARIADB, startMariadb, type TestMariadb } from '../mariadb.ts'
@@ -91,6 +94,48 @@ describe.skipIf(NO_MARIADB !== undefined)(`a backup with a MariaDB along${NO_MAR
     expect(await stage.done('POST', `/${backup.made.id}/restore`, forced)).toMatchObject({ status: 'succeeded' })
     expect(await rows()).toBe(before)
     await client.end()
+  })
+
+  it('that was found in its store is restored with them, and keeps them from who may not read them', async () => {
+    const { client } = stage.panel
+    const host = await addHost(stage.panel, mariadb, { engine: 'mysql' })
+    const { serverId } = await stage.another('found')
+    const { name } = await addDatabase(stage.panel, serverId, { hostId: host.id, name: 'kept' })
+    await mariadb.ask(`CREATE TABLE \`${name}\`.gold (amount INT)`)
+    await mariadb.ask(`INSERT INTO \`${name}\`.gold VALUES (7)`)
+    const { id } = await stage.make({ databases: true, compression: 'none' }, serverId)
+    const [email, password] = ['reader@example.org', 'A long pass word 1']
+    const reader = await client.call(createUser, { body: { email, username: 'reader', password, roleIds: [] } })
+    const { token } = await stage.panel.as(undefined).call(login, { body: { email, password } })
+    await client.call(setServerAccess, {
+      params: { serverId },
+      body: { targetUserId: reader.id, permissions: ['server.read', 'backup.read'], filePaths: null },
+    })
+    const download = async (bearer: string): Promise<string> => {
+      const headers = { authorization: `Bearer ${bearer}` }
+      return await (
+        await fetch(`${stage.panel.url}/api/servers/${serverId}/backups/${id}/download`, { headers })
+      ).text()
+    }
+    const find = async () => {
+      await stage.api('DELETE', `/backups/${id}?force=true`)
+      const { data } = await stage.api('POST', '/backups/scan', { storeId: 'bst_local' })
+      expect(data.added).toMatchObject([{ backupId: id }])
+    }
+    await find()
+    expect(await download(stage.panel.adminToken)).toContain('CREATE TABLE')
+    expect(await download(token)).not.toContain('CREATE TABLE')
+    expect(await stage.get(id)).toMatchObject({ databases: [{ name, engine: 'mysql', tables: null }] })
+    await mariadb.ask(`UPDATE \`${name}\`.gold SET amount = 1`)
+    const restore = { files: false, databases: true }
+    const { data } = await stage.api('POST', `/servers/${serverId}/backups/${id}/restore`, restore)
+    expect(await stage.job(data.jobId)).toMatchObject({ status: 'succeeded' })
+    expect(await mariadb.ask(`SELECT amount FROM \`${name}\`.gold`)).toEqual([{ amount: 7 }])
+    // As those have it that were found before it stood there which databases are in them.
+    await stage.panel.app.core.db.write((tx) =>
+      tx.q.updateTable('backup').set({ databases: '[]' }).where('id', '=', id).execute(),
+    )
+    expect(await download(token)).not.toContain('CREATE TABLE')
   })
 })
 

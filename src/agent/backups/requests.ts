@@ -184,8 +184,9 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
     ),
     onRequest(backups.describeBackup, (what, { signal }) =>
       reading(what, signal, async ({ head }) => {
-        const { kind, archiveBytes, compression, entries, bytes, sha256, about } = head
-        return { size: kind === 'archive' ? archiveBytes : null, compression, entries, bytes, sha256, about }
+        const { kind, archiveBytes, compression, entries, bytes, sha256, about, extras } = head
+        const size = kind === 'archive' ? archiveBytes : null
+        return { size, compression, entries, bytes, sha256, about, extras: extras.length }
       }),
     ),
     onRequest(backups.listBackupEntries, (what, { signal }) =>

@@ -14,8 +14,9 @@ export type BackupStatus = z.infer<typeof BackupStatus>
 export const BackedUpDatabase = z.object({
   name: z.string(),
   engine: DatabaseEngine,
-  tables: z.int(),
-  rows: z.int(),
+  /** `null` of a backup that was found in its store: nothing there says it. */
+  tables: z.int().nullable(),
+  rows: z.int().nullable(),
   left: z.array(z.string()),
 })
 export type BackedUpDatabase = z.infer<typeof BackedUpDatabase>

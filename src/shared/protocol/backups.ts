@@ -155,6 +155,8 @@ export const describeBackup = defineRequest({
     bytes: Bytes,
     sha256: Sha256,
     about: z.record(z.string(), z.unknown()),
+    /** How much lies beside the server's files; older agents do not say it. */
+    extras: Count.optional(),
   }),
 })
 

@@ -153,7 +153,7 @@ async function pack(deps: BackupDeps, { job, backup, signal, progress }: Packing
           compression: backup.compression,
           ignored: ignoredOf(backup),
           extras: [...extras],
-          about: aboutOf(backup, row),
+          about: aboutOf(backup, row, dumps),
           maxStoredBytes,
         },
         { signal, onProgress: report },
@@ -187,10 +187,19 @@ async function roomOf(
 }
 
 /** What the store alone says of a backup. */
-function aboutOf(backup: ShownBackup, row: ServerRow): Record<string, unknown> {
+function aboutOf(backup: ShownBackup, row: ServerRow, dumps: DatabaseDumps | undefined): Record<string, unknown> {
   const { name, label, createdAt, locked, counts } = backup
   const server = { serverId: row.id, serverName: row.name, serverUuid: row.uuid, templateName: row.templateName }
-  return { version: 1, name, label, createdAt, locked: locked === 1, counts: counts === 1, ...server }
+  return {
+    version: 1,
+    name,
+    label,
+    createdAt,
+    locked: locked === 1,
+    counts: counts === 1,
+    ...server,
+    databases: dumps?.databases ?? [],
+  }
 }
 
 async function begun(deps: BackupDeps, { id, name }: ShownBackup, row: ServerRow): Promise<void> {

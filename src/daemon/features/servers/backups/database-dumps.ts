@@ -17,6 +17,8 @@ import type { ShownBackup } from './rows.ts'
 /** Dumps that a node may fetch while it packs: each is made while it is read. */
 export interface DatabaseDumps {
   readonly extras: readonly { readonly name: string; readonly ticket: string }[]
+  /** What the store keeps of them, for a panel that does not know the backup. */
+  readonly databases: readonly Pick<BackedUpDatabase, 'name' | 'engine'>[]
   /** What was dumped, once the node is done. */
   done(): BackedUpDatabase[]
   /** What was left out, as sentences. */
@@ -52,6 +54,7 @@ export async function offerDumps(
   })
   return {
     extras: offers.map(({ name, ticket }) => ({ name, ticket })),
+    databases: known.map(({ row, host }) => ({ name: row.name, engine: host.engine })),
     done: () =>
       dumped.map(({ one, facts: { tables, rows, left } }) => ({
         ...{ name: one.row.name, engine: one.host.engine, tables, rows, left: left.slice(0, 100) },

@@ -91,10 +91,10 @@ export async function download(
   const denied = deniedTo(row, caller)
   // Dumps of databases are for those who may read these.
   const at = { q: deps.db.read, now: now(deps.clock) }
-  const hides = databasesOf(backup).length > 0 && !(await seesDatabases(at, caller, row.id))
-  const path = query.path ?? (hides ? '/' : null)
+  const sees = query.path !== undefined || (await seesDatabases(at, caller, row.id))
   const compression = query.compression ?? (backup.kind === 'archive' ? backup.compression : 'gzip')
   const nodeId = nodeOf(deps, backup, row.nodeId)
+  const path = query.path ?? (sees || !(await hasDumps(deps, backup, nodeId, context)) ? null : '/')
   const whole = path === null && denied.length === 0 && backup.kind === 'archive' && compression === backup.compression
   const size = whole ? backup.storedBytes : null
   const answer = { contentType: TYPES[compression], fileName: `${fileNameOf(backup)}.${ENDS[compression]}` }
@@ -118,6 +118,16 @@ export async function download(
       return open({ content: 'archive', path: null, offset, length })
     },
   }
+}
+
+/** Whether dumps of databases are in a backup. Of one that was found in a store its row need not know them. */
+async function hasDumps(deps: BackupDeps, backup: ShownBackup, nodeId: string, { signal }: Asking): Promise<boolean> {
+  if (databasesOf(backup).length > 0) return true
+  const grant = { nodeId, ownerId: backup.ownerId, mode: 'read', signal } as const
+  const { extras } = await withStore(deps, backup.storeId, grant, (store) =>
+    deps.gateway.request(nodeId, protocol.describeBackup, stored(backup, store), { signal }),
+  )
+  return extras !== 0
 }
 
 /** One file of a backup, or the dump of one database. */

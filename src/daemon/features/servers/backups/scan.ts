@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { scanBackups } from '../../../../shared/api/backups.ts'
+import { BackedUpDatabase, scanBackups } from '../../../../shared/api/backups.ts'
 import type { Data, Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
@@ -35,6 +35,10 @@ const About = z.object({
   serverName: z.string().min(1).max(100).catch('unknown'),
   locked: z.boolean().catch(false),
   counts: z.boolean().catch(true),
+  databases: z
+    .array(BackedUpDatabase.pick({ name: true, engine: true }))
+    .max(BACKUP_LIMITS.extras)
+    .catch([]),
 })
 
 /** Looks through a store for backups that the panel does not know, and lists them from then on. */
@@ -114,7 +118,7 @@ async function take(
   const said = About.parse(about)
   const server = await tx.q.selectFrom('server').select(['id', 'nodeId']).where('id', '=', ownerId).executeTakeFirst()
   const createdAt = isoTime(createdMs)
-  const { name, label, serverName } = said
+  const { name, label, serverName, databases } = said
   if (!dryRun) {
     await insertBackup(tx, {
       ...{ id: backupId, serverId: server?.id ?? null, ownerId, serverName, nodeId, storeId: store.id, policyId: null },
@@ -127,7 +131,8 @@ async function take(
         counts: said.counts ? 1 : 0,
         status: 'completed',
       },
-      ...{ error: null, ignored: '[]', databases: '[]', problems: '[]', problemCount: 0 },
+      databases: JSON.stringify(databases.map((one) => ({ ...one, tables: null, rows: null, left: [] }))),
+      ...{ error: null, ignored: '[]', problems: '[]', problemCount: 0 },
       ...{ entries, bytes, storedBytes, sha256, jobId: null, createdBy: null },
       ...{ startedAt: createdAt, completedAt: createdAt, restoredAt: null, verifiedAt: null, damage: null },
       ...{ createdAt, updatedAt: tx.now },
