@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { copyFile, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -39,6 +39,15 @@ beforeEach(async () => {
 
 const run = (args: readonly string[], input = '') => runHere(args, { env: { HOME: home }, input })
 const contexts = () => readContexts(join(home, '.config/panel'))
+
+it('a context that cannot be written down is refused by its file', async () => {
+  await writeFile(join(home, '.config'), '')
+  const refused = await run(['context', 'create', 'a', '--url', url])
+  expect(refused).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/\.config\/panel\/cli\.yaml cannot be written: ENOTDIR.*\(FILE_UNREADABLE\)/),
+  })
+})
 
 describe('a context with certificates of its own', () => {
   it('is signed in to by them, keeps them, and finds them from every folder', async () => {

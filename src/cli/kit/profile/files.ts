@@ -33,10 +33,10 @@ export async function writePrivateYaml(path: string, value: unknown): Promise<vo
 export async function writePrivateFile(path: string, text: string): Promise<void> {
   const folder = dirname(path)
   const { chmod, mkdir, open, rename, rm } = promises // loaded here, as only those who write need it
-  await mkdir(folder, { recursive: true, mode: 0o700 })
   const { randomBytes } = await import('node:crypto') // which takes a while to load, and is for writing alone
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
   try {
+    await mkdir(folder, { recursive: true, mode: 0o700 })
     const file = await open(temporary, 'wx', 0o600)
     try {
       await file.writeFile(text)
@@ -47,7 +47,7 @@ export async function writePrivateFile(path: string, text: string): Promise<void
     await chmod(temporary, 0o600)
     await rename(temporary, path)
   } catch (error) {
-    await rm(temporary, { force: true })
+    await rm(temporary, { force: true }).catch(() => undefined) // what has failed before is what counts
     throw new CliFailure('FILE_UNREADABLE', `${path} cannot be written: ${messageOf(error)}`, { cause: error })
   }
 }
