@@ -33,7 +33,7 @@ export function createTerminal(onGone: () => void): Terminal {
   const stdout = once(() =>
     process.stdout.on('error', (error: NodeJS.ErrnoException) => {
       end ??= endOf(error)
-      if (!(end instanceof ReaderGone)) return // whoever writes is told
+      if (!(end instanceof ReaderGone)) return // whoever writes gets it
       // The terminal was closed; whoever has to put something in order listens to the signal.
       if (error.code === 'EIO') process.kill(process.pid, 'SIGHUP')
       else onGone()
