@@ -22,13 +22,15 @@ export interface CachedAnswer {
   readonly etag: string
 }
 
-/** Far more than an answer beside its bytes. */
+/** Far more than an answer beside its bytes and its key. */
 const OVERHEAD = 1000
 const MOST_FREE = 64
 /** Several for each connection to the database that reads; more would only hold memory for longer. */
 const MOST_MADE = 16
 /** One answer must not drive out all others. */
 const SHARE = 8
+/** Longer than any question that means something: who asks by longer ones, each another, must not have them kept. */
+const LONGEST_KEY = 1000
 
 interface Entry extends CachedAnswer {
   readonly seen: readonly Seen[]
@@ -145,8 +147,8 @@ export class AnswerCache {
       const payload = await make(reading)
       const answer = { payload, etag: etagOf(payload) }
       if (since === undefined) return answer
-      const entry = await this.#entryOf(answer, { reading, since, from })
-      if (this.#worth.isWorth(key)) this.#keep(key, entry)
+      const entry = await this.#entryOf(answer, { key, reading, since, from })
+      if (key.length <= LONGEST_KEY && this.#worth.isWorth(key)) this.#keep(key, entry)
       return entry
     } finally {
       if (this.#free.length < MOST_FREE) this.#free.push(reading)
@@ -155,12 +157,13 @@ export class AnswerCache {
 
   async #entryOf(
     answer: CachedAnswer,
-    { reading, since, from }: { reading: OneReading; since: number; from: number },
+    { key, reading, since, from }: { key: string; reading: OneReading; since: number; from: number },
   ): Promise<Entry> {
     const until = reading.asksClock ? await this.#ends.after(from) : Number.POSITIVE_INFINITY
     const { values } = reading
     const seen = [...reading.seen, ...(reading.asksClock ? GrantEnds.SEEN : [])]
-    return { ...answer, seen, since, from, until, values, size: answer.payload.length + OVERHEAD, isUsed: false }
+    const size = answer.payload.length + key.length + OVERHEAD
+    return { ...answer, seen, since, from, until, values, size, isUsed: false }
   }
 
   #keep(key: string, entry: Entry): void {
