@@ -109,11 +109,13 @@ export class SftpFiles {
     if (!writes) return await this.#openToRead(path)
     this.#session.need('write')
     if ((flags & OPEN.read) !== 0) this.#session.need('read')
-    const found = this.#found(path)
     this.#check(path)
-    this.#session.rules.refuseUnreached(path, false)
-    const opened = await withPlace(this.#root, path, (place) => this.#openToWrite(place, { ...found, flags, mode }))
-    if ((flags & (OPEN.create | OPEN.truncate)) !== 0) this.#session.changed(folderOf(path))
+    const real = await this.#behindLinks(path)
+    const found = this.#found(real)
+    this.#check(real)
+    this.#session.rules.refuseUnreached(real, false)
+    const opened = await withPlace(this.#root, real, (place) => this.#openToWrite(place, { ...found, flags, mode }))
+    if ((flags & (OPEN.create | OPEN.truncate)) !== 0) this.#session.changed(folderOf(real))
     return opened
   }
 
@@ -195,7 +197,7 @@ export class SftpFiles {
   }
 
   async remove(bytes: Buffer): Promise<void> {
-    const path = this.#changing(bytes)
+    const path = await this.#changing(bytes)
     this.#session.rules.refuseUnreached(path, false)
     await withPlace(this.#root, path, (place) => {
       if (factsIn(place, path).isDirectory() || !place.folder.unlink(place.name)) {
@@ -207,7 +209,7 @@ export class SftpFiles {
   }
 
   async mkdir(bytes: Buffer, { mode }: Attributes): Promise<void> {
-    const path = this.#changing(bytes)
+    const path = await this.#changing(bytes)
     this.#session.rules.refuseUnreached(path, true)
     await withPlace(this.#root, path, ({ folder, name }) => {
       if (!makeFolder(folder, name, rootOwner(this.#root).uid)) throw taken(path)
@@ -218,7 +220,7 @@ export class SftpFiles {
   }
 
   async rmdir(bytes: Buffer): Promise<void> {
-    const path = this.#changing(bytes)
+    const path = await this.#changing(bytes)
     this.#session.rules.refuseUnreached(path, true)
     await withPlace(this.#root, path, (place) => {
       if (!factsIn(place, path).isDirectory()) throw new AgentFailure('CONFLICT_STATE', 'It is no folder')
@@ -231,8 +233,10 @@ export class SftpFiles {
 
   /** Another name or place; `replaces`: of a file that has it. */
   async rename(oldBytes: Buffer, newBytes: Buffer, replaces: boolean): Promise<void> {
-    const from = this.#changing(oldBytes)
-    const to = clientPath(newBytes)
+    const from = await this.#changing(oldBytes)
+    const target = clientPath(newBytes)
+    this.#check(target)
+    const to = await this.#behindLinks(target)
     if (isRootPath(to)) throw taken(to)
     this.#check(to)
     const { rules } = this.#session
@@ -264,7 +268,7 @@ export class SftpFiles {
   }
 
   async symlink(targetBytes: Buffer, bytes: Buffer): Promise<void> {
-    const path = this.#changing(bytes)
+    const path = await this.#changing(bytes)
     this.#session.rules.refuseUnreached(path, false)
     const target = relativeTarget(path, pathText(targetBytes))
     // As far as its text says; what is followed is held to the rules at each step anyway.
@@ -276,7 +280,9 @@ export class SftpFiles {
 
   async setstat(bytes: Buffer, attributes: Attributes): Promise<void> {
     this.#session.need('write')
-    const path = clientPath(bytes)
+    const asked = clientPath(bytes)
+    this.#check(asked)
+    const path = await this.#behindLinks(asked)
     if (isRootPath(path)) throw new AgentFailure('DENIED', 'The folder of the server itself stays as it is')
     this.#check(path)
     refuseOwner(attributes)
@@ -437,10 +443,26 @@ export class SftpFiles {
     return await work(await withoutLinks(this.#root, path, { keepLast }))
   }
 
+  /**
+   * The path of what is to be changed, without links on the way to its folder: clients go into folders by links, as they list them. What is
+   * at the path itself stays what it is. Whoever asks has to be held to the rules there as well.
+   */
+  async #behindLinks(path: string): Promise<string> {
+    if (isRootPath(path)) return path
+    const isDirect = await withPlace(this.#root, path, () => true).catch((error: unknown) => {
+      if (!(error instanceof AgentFailure) || (error.code !== 'NOT_FOUND' && error.code !== 'PATH_INVALID')) throw error
+      return false
+    })
+    if (isDirect) return path
+    return await withoutLinks(this.#root, path, { keepLast: true }).catch(() => path) // what fails there says more
+  }
+
   /** A path of which something is to be made, removed or given another name. */
-  #changing(bytes: Buffer): string {
+  async #changing(bytes: Buffer): Promise<string> {
     this.#session.need('write')
-    const path = clientPath(bytes)
+    const asked = clientPath(bytes)
+    this.#check(asked)
+    const path = await this.#behindLinks(asked)
     if (isRootPath(path)) throw new AgentFailure('DENIED', 'The folder of the server itself stays as it is')
     this.#check(path)
     this.#session.rules.check(path, { changes: true })

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { URI } from 'otpauth'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -77,6 +77,40 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
       },
     })
     expect((await stage.audit('sftp.session_open')).length).toBe(1)
+  })
+
+  test('a folder is changed by way of a link as it is listed, and nothing that is kept, or outside', async () => {
+    for (const path of ['worlds/main', 'vault']) mkdirSync(join(stage.folder, path), { recursive: true })
+    symlinkSync('worlds/main', join(stage.folder, 'world'))
+    symlinkSync('vault', join(stage.folder, 'open'))
+    symlinkSync('../../..', join(stage.folder, 'worlds', 'out'))
+    symlinkSync('loop', join(stage.folder, 'loop'))
+    const sent = stage.write('sent3', 'level')
+    const ended = await stage.sftp([
+      'cd world',
+      `put ${sent} one`,
+      'mkdir region',
+      `put ${sent} two`,
+      'rename two region/two',
+      'chmod 600 one',
+      'ln -s one three',
+      `put ${sent} gone`,
+      'rm gone',
+      'mkdir empty',
+      'rmdir empty',
+    ])
+    expect(ended).toMatchObject({ status: 0, err: '' })
+    const main = join(stage.folder, 'worlds', 'main')
+    expect(readdirSync(main, { recursive: true }).sort()).toEqual(['one', 'region', 'region/two', 'three'])
+    expect(statSync(join(main, 'one')).mode & 0o777).toBe(0o600)
+    const refused = [`put ${sent} open/gold`, 'mkdir open/more', 'rename world/one open/one', `put ${sent} loop/x`]
+    expect(await stage.failing(refused)).toEqual(refused)
+    await stage.failing([`put ${sent} worlds/out/escaped`])
+    expect(existsSync(join(stage.folder, '..', '..', 'escaped'))).toBe(false)
+    expect(existsSync(join(stage.folder, '..', 'escaped'))).toBe(false)
+    expect(readdirSync(join(stage.folder, 'vault'))).toEqual([])
+    expect(readdirSync(main)).toContain('one')
+    for (const name of readdirSync(stage.folder)) rmSync(join(stage.folder, name), { recursive: true })
   })
 
   test('the name before the last dot is that of the account, which may be an address, and the server may be named', async () => {
