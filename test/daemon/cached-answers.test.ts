@@ -4,6 +4,7 @@ import { trimAudit } from '../../src/daemon/access/audit-chain.ts'
 import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 import { settleAtRest, touchObserved } from '../../src/daemon/features/servers/servers/observed-rows.ts'
 import { writeIntents } from '../../src/daemon/features/servers/servers/order-rows.ts'
+import { setServerAccess } from '../../src/shared/api/access.ts'
 import { createApiKey, deleteApiKey } from '../../src/shared/api/api-keys.ts'
 import { login } from '../../src/shared/api/auth.ts'
 import { updateLocation } from '../../src/shared/api/locations.ts'
@@ -82,6 +83,22 @@ test('answers 304 to who has the answer, and the answer again when it has change
   expect(changed.etag).not.toBe(first.etag)
   // Whoever may not see it learns nothing by an etag.
   expect((await get(panel.url, path, 'pst_nobody', { 'if-none-match': changed.etag ?? '' })).status).toBe(401)
+})
+
+test('a key that may do nothing sees nothing of what its user has been answered, whose role is empty by now', async () => {
+  const role = await panel.admin.call(createRole, { body: { name: 'key makers', permissions: ['apikey.manage'] } })
+  const person = { email: 'kim@example.org', username: 'kim', password: PASSWORD }
+  const kim = await panel.admin.call(createUser, { body: { ...person, roleIds: [role.id] } })
+  const { token } = await signIn(person.email)
+  const own = createClient({ baseUrl: panel.url, fetch, token })
+  const { key } = await own.call(createApiKey, { body: { name: 'nothing', permissions: [] } })
+  await panel.admin.call(updateRole, { params: { roleId: role.id }, body: { permissions: [] } })
+  const params = { serverId: serverAt(0) as never }
+  await panel.admin.call(setServerAccess, { params, body: { targetUserId: kim.id, permissions: ['server.read'] } })
+  for (const path of ['/api/servers', `/api/servers/${serverAt(0)}`]) {
+    for (let i = 0; i < 3; i++) expect((await get(panel.url, path, token)).text).toContain(serverAt(0))
+    expect((await get(panel.url, path, key)).text).not.toContain(serverAt(0))
+  }
 })
 
 test('far more answers than are made at once are each what they are alone, also when some of them are refused', async () => {
@@ -398,6 +415,13 @@ async function makeKey(): Promise<void> {
   world.tokens.set('key', key)
 }
 
+async function signIn(email: string): Promise<{ token: string }> {
+  const body = { email, password: PASSWORD, rememberMe: true }
+  const session = await createClient({ baseUrl: panel.url, fetch }).call(login, { body })
+  if (!('token' in session)) throw new Error('the sign-in wants more')
+  return session
+}
+
 async function makeWorld(): Promise<World> {
   const at = await place(panel)
   const servers: string[] = []
@@ -405,10 +429,7 @@ async function makeWorld(): Promise<World> {
   const role = await panel.admin.call(createRole, { body: { name: 'watchers', permissions: ['node.read'] } })
   const person = { email: 'otto@example.org', username: 'otto', password: PASSWORD }
   const otto = await panel.admin.call(createUser, { body: { ...person, roleIds: [role.id] } })
-  const session = await createClient({ baseUrl: panel.url, fetch }).call(login, {
-    body: { email: person.email, password: PASSWORD, rememberMe: true },
-  })
-  if (!('token' in session)) throw new Error('the sign-in wants more')
+  const session = await signIn(person.email)
   const paths = [
     '/api/settings/public',
     '/api/auth/profile',

@@ -197,7 +197,8 @@ export function rightsKey(holder: Holder | undefined): string {
   const known = KEYS.get(holder)
   if (known !== undefined) return known
   const set = (permissions: ReadonlySet<string>): string => [...permissions].sort().join()
-  const text = `${holder.userId} ${set(holder.permissions)} ${holder.scope === null ? '' : set(holder.scope)}`
+  // A key that may do nothing is no session of somebody without a role.
+  const text = `${holder.userId} ${set(holder.permissions)} ${holder.scope === null ? 'whole' : `of ${set(holder.scope)}`}`
   const key = createHash('sha256').update(text).digest('base64url')
   KEYS.set(holder, key)
   return key
