@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -97,5 +97,46 @@ describe('the URL of a panel', () => {
       expect(ran.stderr).not.toContain('secret')
     }
     expect(await contexts()).toEqual({ current: undefined, contexts: [] })
+  })
+})
+
+describe('files of the command line that are no YAML', () => {
+  const write = async (name: string, text: string): Promise<void> => {
+    await mkdir(join(home, '.config/panel'), { recursive: true })
+    await writeFile(join(home, '.config/panel', name), text, { mode: 0o600 })
+  }
+
+  it.each([
+    ['a: {token: "pak_hidden\n', 2],
+    ['a:\n  token: pak_hidden\n bad: x\n', 3],
+    ['a:\n  token: pak_hidden: "pak_hidden"\n', 2],
+    ['a: b\n"pak_hidden" pak_hidden\n', 2],
+  ])('are named with the line, and no key is shown: %j', async (text, line) => {
+    await write('cli.yaml', `current: a\ncontexts:\n  a:\n    url: ${url}\n`)
+    await write('credentials.yaml', text)
+    const { code, stdout, stderr } = await run(['whoami'])
+    expect(stdout + stderr).not.toContain('hidden')
+    expect(stderr).toMatch(/credentials\.yaml is not valid YAML: look at line \d \(FILE_UNREADABLE\)\n$/)
+    expect(stderr).toContain(`line ${line}`)
+    expect(code).toBe(2)
+  })
+
+  it('are named with the reason where they hold no key', async () => {
+    await write('cli.yaml', 'current: "a\n')
+    const { code, stderr } = await run(['whoami'])
+    expect(stderr).toMatch(
+      /cli\.yaml is not valid YAML: Missing closing "quote at line 2, column 1 \(FILE_UNREADABLE\)\n$/,
+    )
+    expect(code).toBe(2)
+  })
+
+  it('are read, and a key is refused that no request can hold', async () => {
+    await write('cli.yaml', `current: a\ncontexts:\n  a:\n    url: ${url}\n`)
+    await write('credentials.yaml', 'a:\n  token: "pak_hidden\\n"\n')
+    const { code, stderr } = await run(['whoami'])
+    expect(stderr).toBe(
+      'panel: the key of this context has characters that no key has (NOT_SIGNED_IN)\n  try: panel login\n',
+    )
+    expect(code).toBe(4)
   })
 })

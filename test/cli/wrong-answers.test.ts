@@ -54,3 +54,31 @@ describe('what answers in the place of a panel', () => {
     expect(stderr).not.toMatch(/\n\s+at |TypeError/)
   })
 })
+
+describe('what reaches no panel', () => {
+  const ask = (env: Readonly<Record<string, string>>, ...args: string[]) => {
+    answer = { status: 200, text: ok({}) }
+    return runPanel(['api', '/api/x', ...args], { env: { PANEL_URL: url, PANEL_TOKEN: 'pak_x', ...env } })
+  }
+
+  it.each(['pak_x\r', 'pak\nx', 'pak_日'])('is a key with characters that no request can hold: %j', async (token) => {
+    const { code, stderr } = await ask({ PANEL_TOKEN: token })
+    expect(stderr).toBe(
+      'panel: PANEL_TOKEN has characters that no key has (NOT_SIGNED_IN)\n  try: unset PANEL_TOKEN, or give it a key that is valid\n',
+    )
+    expect(code).toBe(4)
+  })
+
+  it.each([` ${url}`, 'http://127.0.0.1:1 ', 'http://127.0.0.1:1\r'])(
+    'is an address with blanks around it: %j',
+    async (it) => {
+      const { code, stderr } = await ask({ PANEL_URL: it })
+      expect(stderr).toContain('is not the URL of a panel (USAGE)')
+      expect(code).toBe(2)
+    },
+  )
+
+  it.each(['30d', '99999999999'])('is not a request that may take %s', async (most) => {
+    expect(await ask({}, '--request-timeout', most)).toMatchObject({ code: 0, stderr: '' })
+  })
+})

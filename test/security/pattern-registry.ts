@@ -536,6 +536,8 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/cli/kit/output/yaml-text.ts': { sees: 'game', patterns: [String.raw`/[\n\t]/g`] },
+  'src/cli/kit/profile/files.ts': { sees: 'operator', patterns: ['/:$/', String.raw`/at line \d+/`] },
+  'src/cli/kit/profile/target.ts': { sees: 'operator', patterns: ['/^[!-~]*$/', String.raw`/\s/`] },
   'src/cli/kit/profile/contexts.ts': { sees: 'operator', patterns: ['/^[A-Za-z0-9._@-]{1,64}$/'] },
   'src/cli/kit/program.ts': { sees: 'operator', patterns: ['/^error: /', String.raw`/\n/`, "/'(-y|--yes)'/"] },
   'src/cli/kit/prompt.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },

@@ -17,6 +17,9 @@ import { type Reach, reachOf, resolveTarget, signInHint, type Target } from './p
 import { createPrompt, type Prompt } from './prompt.ts'
 import type { Terminal } from './terminal.ts'
 
+/** Node's timers end at once when they are given more. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
 /** Everything that an action works with. */
 export interface Run {
   readonly command: Command
@@ -146,7 +149,7 @@ export function createRun(parts: RunParts): Run {
 function requestTimeoutOf(args: Args): number {
   const ms = args.duration('request-timeout') ?? 30_000
   if (ms === 0) throw usage('--request-timeout 0 leaves no time for an answer')
-  return ms
+  return Math.min(ms, LONGEST_TIMER_MS)
 }
 
 /** `--debug` shows everything, `--verbose` only what came of each request. */

@@ -5,6 +5,10 @@ import { plainYaml } from './plain-yaml.ts'
 
 /** The value of a YAML file; `undefined` when there is none. A file that cannot be read or parsed is exit 2. */
 export async function readYaml(path: string): Promise<unknown> {
+  return parsed(path, firstLineOf)
+}
+
+async function parsed(path: string, reasonOf: (error: unknown) => string): Promise<unknown> {
   const text = readIfThere(path)
   if (text === undefined) return undefined
   const plain = plainYaml(text)
@@ -13,14 +17,25 @@ export async function readYaml(path: string): Promise<unknown> {
   try {
     return parse(text)
   } catch (error) {
-    throw new CliFailure('FILE_UNREADABLE', `${path} is not valid YAML: ${messageOf(error)}`, { cause: error })
+    throw new CliFailure('FILE_UNREADABLE', `${path} is not valid YAML: ${reasonOf(error)}`, { cause: error })
   }
 }
 
-/** As {@link readYaml}, but refuses a file that others can read. */
+/** As {@link readYaml}, but refuses a file that others can read, and shows nothing of it. */
 export async function readPrivateYaml(path: string): Promise<unknown> {
   refuseExposed(path)
-  return readYaml(path)
+  return parsed(path, lineOf)
+}
+
+/** The lines below it show the text around the place. */
+function firstLineOf(error: unknown): string {
+  return messageOf(error).split('\n', 1)[0]?.replace(/:$/, '') ?? ''
+}
+
+/** Even the first line can have a word of the file in it. */
+function lineOf(error: unknown): string {
+  const at = /at line \d+/.exec(messageOf(error))?.[0]
+  return at === undefined ? 'it cannot be parsed' : `look ${at}`
 }
 
 /** Writes a file that only its owner can read, whole or not at all; its folder is made 0700. */

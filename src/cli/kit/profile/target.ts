@@ -49,6 +49,7 @@ export async function resolveTarget(env: Environment, flags: TargetFlags): Promi
   const own = context !== undefined && sameUrl(context.url, url)
   const stored = own && env.token === undefined ? await readCredential(env.configDir, context.name) : undefined
   const token = env.token ?? stored?.token
+  if (token !== undefined) checkToken(token, env.token === undefined ? 'the key of this context' : 'PANEL_TOKEN')
   return {
     ...reachBy(env, flags, own ? context : undefined, url),
     contextName: own ? context.name : undefined,
@@ -112,9 +113,17 @@ export function signInHint({
   return contextName === undefined ? `panel login ${url}` : `panel login --context ${contextName}`
 }
 
+/** Refuses what no header of a request can hold, such as the line end of a file that a variable was read from. */
+function checkToken(token: string, source: string): void {
+  if (/^[!-~]*$/.test(token)) return
+  const hint = source === 'PANEL_TOKEN' ? 'unset PANEL_TOKEN, or give it a key that is valid' : 'panel login'
+  throw new CliFailure('NOT_SIGNED_IN', `${source} has characters that no key has`, { hint })
+}
+
 /** Refuses what is no http(s) URL, and one that would bring a password into files and messages. */
 export function checkUrl(url: string): void {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined
+  // Blanks and line ends around an address are passed over by URL, and are in the middle of what is made with it.
+  const parsed = URL.canParse(url) && !/\s/.test(url) ? new URL(url) : undefined
   if (parsed?.protocol === 'http:' || parsed?.protocol === 'https:') {
     if (parsed.username !== '' || parsed.password !== '')
       throw new CliFailure('USAGE', 'the URL of a panel has no user and no password in it', {
