@@ -1,4 +1,4 @@
-import { closeSync, constants, openSync, renameSync, symlinkSync, unlinkSync } from 'node:fs'
+import { closeSync, constants, openSync, renameSync, type Stats, symlinkSync, unlinkSync } from 'node:fs'
 import { pathBytes } from '../../shared/kernel/path-text.ts'
 import { AgentFailure } from '../failure.ts'
 import { codeOf } from './folder-handle.ts'
@@ -67,6 +67,7 @@ export function moveInto(
   if (isFolder && isWithin(old, above)) throw new AgentFailure('PATH_INVALID', 'lies in the folder itself', field)
   const there = folder.statOf(name)
   if (there !== undefined && (!replace || there.isDirectory() || isFolder)) throw taken(to, field)
+  if (there !== undefined && isSameFile(old, { folder, name }, there)) return void old.folder.unlink(old.name)
   const claims = there === undefined && !isFolder
   if (claims) claim({ folder, name }, to)
   try {
@@ -78,6 +79,13 @@ export function moveInto(
     if (code === 'EINVAL') throw new AgentFailure('PATH_INVALID', 'lies in the folder itself', field)
     throw failureOf(error, field)
   }
+}
+
+/** Whether two names are those of one file: the system leaves both then, and calls that renamed. */
+function isSameFile(old: Pick<Place, 'folder' | 'name'>, to: Pick<Place, 'folder' | 'name'>, there: Stats): boolean {
+  const facts = old.folder.statOf(old.name)
+  if (facts === undefined || facts.ino !== there.ino || old.folder.device !== to.folder.device) return false
+  return !(old.folder.isSame(to.folder.device, to.folder.inode) && old.name.equals(to.name))
 }
 
 /** Whether the folder of that name is one of these. */
