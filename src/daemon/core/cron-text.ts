@@ -110,7 +110,9 @@ function readItem(field: Field, item: string): string | CronProblem {
   if (more.length > 0) return { problem: `is no range: '${shown(range)}'` }
   const from = numberOf(field, first)
   if (typeof from !== 'number') return from
-  if (last === undefined) return step === undefined ? String(from) : `${from}-${field.to === 7 ? 6 : field.to}${every}`
+  if (last === undefined && step === undefined) return String(from)
+  // Days count from Sunday on, whichever of its numbers says it.
+  if (last === undefined) return field.to === 7 ? `${from % 7}-6${every}` : `${from}-${field.to}${every}`
   const to = numberOf(field, last)
   if (typeof to !== 'number') return to
   if (from <= to) return `${from}-${to}${every}`

@@ -101,6 +101,7 @@ test('a text is read as crontab reads it', async () => {
   // A day of the month or of the week.
   expect(await next('0 0 13 * fri')).toEqual(['2026-01-02T00:00', '2026-01-09T00:00', '2026-01-13T00:00'])
   expect(await next('0 0 * * 7')).toEqual(['2026-01-04T00:00', '2026-01-11T00:00', '2026-01-18T00:00'])
+  expect(await next('0 0 * * 7/3')).toEqual(['2026-01-03T00:00', '2026-01-04T00:00', '2026-01-07T00:00'])
   expect(await next('0 0 L * *')).toEqual(['2026-01-31T00:00', '2026-02-28T00:00', '2026-03-31T00:00'])
   expect(await next('0 0 29 2 *')).toEqual(['2028-02-29T00:00', '2032-02-29T00:00', '2036-02-29T00:00'])
 })
