@@ -1,6 +1,15 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type BackupStage, enterBackupStage } from '../daemon/backups/backup-stage.ts'
@@ -56,6 +65,11 @@ it('backups are made, looked into, downloaded, restored, kept and deleted', { ti
   expect(execFileSync('tar', ['-tf', file], { encoding: 'utf8' })).toContain('world/level.dat')
   const whole = readFileSync(file)
   await refused(2, ['backups', 'download', name, 'first', '--out', file])
+  symlinkSync('/dev/full', `${file}.full.partial`)
+  expect(
+    (await refused(14, ['backups', 'download', name, 'first', '--out', `${file}.full`, '--resume'])).stderr,
+  ).toContain('cannot be written: the disk is full')
+  rmSync(`${file}.full.partial`)
   writeFileSync(`${file}.partial`, whole.subarray(0, 300_000))
   expect(
     (await refused(0, ['backups', 'download', name, 'first', '--out', file, '--resume', '--force'])).stderr,

@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { type FileHandle, link, open, rename, rm, stat } from 'node:fs/promises'
+import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import * as api from '../../../shared/api/backups.ts'
 import type { Endpoint } from '../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../shared/kernel/errors.ts'
@@ -8,7 +8,7 @@ import type { Action } from '../../kit/command.ts'
 import { CliFailure, usage } from '../../kit/failure.ts'
 import { byteSize } from '../../kit/output/byte-size.ts'
 import { call } from '../../kit/resource/actions.ts'
-import { saveFile } from '../../kit/resource/download.ts'
+import { saveFile, takeName, writing } from '../../kit/resource/download.ts'
 import type { Run } from '../../kit/run.ts'
 import { beforeNext, Incomplete } from '../files/resume.ts'
 import { type Address, address } from './address.ts'
@@ -135,12 +135,16 @@ async function resumed(
   const file = await opened(part, at)
   try {
     if (at > 0) run.notice(`going on at ${byteSize(at)}`)
-    await write(run, file, {
-      content: whole(run, { params, query }, backup, { at, hash }),
-      at,
-      total: backup.storedBytes,
-    })
-    await file.sync()
+    await write(
+      run,
+      { file, part },
+      {
+        content: whole(run, { params, query }, backup, { at, hash }),
+        at,
+        total: backup.storedBytes,
+      },
+    )
+    await writing(part, () => file.sync())
   } catch (error) {
     await file.close()
     // Bytes that are wrong are of no use to the next run.
@@ -148,11 +152,11 @@ async function resumed(
     throw error
   }
   await file.close()
-  if (run.args.flag('force')) await rename(part, out)
-  else {
-    await link(part, out)
-    await rm(part)
-  }
+  await writing(out, async () => {
+    if (run.args.flag('force')) return await rename(part, out)
+    await takeName(part, out)
+    await rm(part, { force: true })
+  })
   run.notice(`${out}: ${byteSize(backup.storedBytes ?? 0)}`)
 }
 
@@ -180,7 +184,7 @@ async function opened(part: string, at: number): Promise<FileHandle> {
 
 async function write(
   run: Run,
-  file: FileHandle,
+  { file, part }: { readonly file: FileHandle; readonly part: string },
   {
     content,
     at,
@@ -193,7 +197,7 @@ async function write(
   for await (const piece of content) {
     if (run.signal.aborted)
       throw new CliFailure('INTERRUPTED', 'the download was interrupted; --resume goes on with it')
-    await file.writeFile(piece)
+    await writing(part, () => file.writeFile(piece))
     done += piece.length
     if (!shows || run.clock.monotonicMs() - shownAt < SHOW_MS) continue
     shownAt = run.clock.monotonicMs()

@@ -77,7 +77,7 @@ async function begin(out: string, force: boolean): Promise<Target> {
 }
 
 /** Gives a file a name that nobody has; where the file system knows no links it is looked at first. */
-async function takeName(part: string, out: string): Promise<void> {
+export async function takeName(part: string, out: string): Promise<void> {
   try {
     await link(part, out)
   } catch (error) {
@@ -97,7 +97,8 @@ async function statOf(path: string): Promise<Stats | undefined> {
   }
 }
 
-async function writing<T>(out: string, work: () => Promise<T>): Promise<T> {
+/** Does something with the file `out`; a failure names it, with what to do. */
+export async function writing<T>(out: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
