@@ -5,6 +5,8 @@ import { type Clock, isoTime } from '../../shared/kernel/time.ts'
 /** Every stream says that it lives this often. */
 export const HEARTBEAT_MS = 25_000
 const RETRY_MS = 1_000
+/** How long a stream that was ended may take to get out: nobody counts it any more, and who does not read would hold what waits for them for ever. */
+const LAST_WORDS_MS = 30_000
 
 /** The bytes of one event. Serialise once, send to all. */
 export function sseFrame(event: string, data: unknown, id?: string): string {
@@ -117,8 +119,19 @@ export class SseConnection {
   }
 
   end(): void {
-    if (!this.#response.writableEnded) this.#response.end()
+    if (!this.#response.writableEnded) {
+      this.#response.end()
+      void this.#cutOff()
+    }
     this.#close()
+  }
+
+  async #cutOff(): Promise<void> {
+    if (this.#response.destroyed) return
+    const gone = new AbortController()
+    this.#response.once('close', () => gone.abort())
+    await this.#clock.sleep(LAST_WORDS_MS, gone.signal)
+    if (!this.#response.writableFinished) this.#response.destroy()
   }
 
   #close(): void {

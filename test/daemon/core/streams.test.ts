@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, request } from 'node:http'
+import { createServer, type IncomingMessage, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SseConnection } from '../../../src/daemon/http/sse.ts'
@@ -176,6 +176,24 @@ describe('a connection', () => {
     })
   })
 
+  it('is cut off a while after its end when nobody reads what is left of it', async () => {
+    const clock = testClock()
+    await withConnection(clock, 1024 * 1024, async (connection, response, server) => {
+      response.pause()
+      const padding = 'x'.repeat(64 * 1024)
+      while (!connection.closed.aborted) {
+        connection.send('filler', { padding })
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      expect(await connections(server)).toBe(1)
+      expect(connection.unsentBytes).toBeGreaterThan(0)
+      clock.advance(30_000)
+      const deadline = systemClock.monotonicMs() + 5000
+      while ((await connections(server)) > 0 && systemClock.monotonicMs() < deadline) await systemClock.sleep(5)
+      expect(await connections(server)).toBe(0)
+    })
+  })
+
   it('is over when the client has gone', async () => {
     await withConnection(testClock(), null, async (connection, response) => {
       response.destroy()
@@ -190,7 +208,7 @@ describe('a connection', () => {
 async function withConnection(
   clock: TestClock,
   maxUnsent: number | null,
-  work: (connection: SseConnection, response: IncomingMessage) => Promise<void>,
+  work: (connection: SseConnection, response: IncomingMessage, server: Server) => Promise<void>,
 ): Promise<void> {
   let connection: SseConnection | undefined
   const server = createServer((_, response) => {
@@ -205,12 +223,18 @@ async function withConnection(
     })
     response.on('error', () => undefined) // a test that hangs up looks at `closed`
     if (connection === undefined) throw new Error('there is no connection')
-    await work(connection, response)
+    await work(connection, response, server)
   } finally {
     asked.destroy()
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
   }
+}
+
+function connections(server: Server): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.getConnections((error, count) => (error === null ? resolve(count) : reject(error)))
+  })
 }
 
 async function waitFor(condition: () => boolean): Promise<void> {
