@@ -1,11 +1,7 @@
 import { terminalText } from '../shared/kernel/terminal-text.ts'
+import { writeError } from '../shared/platform/log-output.ts'
 
-/** Writes text for the person at the terminal to stdout; nothing in it moves a cursor. `colours` keeps those that it has. */
-export function print(text: string, options: { readonly colours?: boolean } = {}): void {
-  process.stdout.write(terminalText(text, options))
-}
-
-/** The same to stderr: why something cannot work. */
+/** Writes text for the person at the terminal to stderr; nothing in it moves a cursor. */
 export function printError(text: string): void {
-  process.stderr.write(terminalText(text))
+  writeError(terminalText(text))
 }

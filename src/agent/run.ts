@@ -7,11 +7,12 @@ import { setFlagsFromString } from 'node:v8'
 import { type ErrorCode, PanelError } from '../shared/kernel/errors.ts'
 import { systemClock } from '../shared/kernel/time.ts'
 import { UntrustedListener } from '../shared/platform/listener.ts'
+import type { LogOutput } from '../shared/platform/log-output.ts'
 import { type AgentConfig, type AgentFlags, ConfigError, readConfig, unknownVariables } from './config.ts'
 import { AgentFailure } from './failure.ts'
 import type { DaemonTrust } from './link/daemon-connection.ts'
 import { enroll } from './link/enroll.ts'
-import { errorText } from './logger.ts'
+import { type AgentLog, errorText } from './logger.ts'
 import { startAgent } from './main.ts'
 import { printError } from './notices.ts'
 import { openAgentLog } from './own-log.ts'
@@ -55,10 +56,25 @@ export async function runAgent(options: RunOptions): Promise<number> {
     printError(`${error.message}\n`)
     return EXIT_CONFIG
   }
-  const log = await openAgentLog(config)
+  const { log, output } = await openAgentLog(config)
+  try {
+    return await runLogged({ config, log, output })
+  } finally {
+    await output.flush()
+  }
+}
+
+interface Logged {
+  readonly config: AgentConfig
+  readonly log: AgentLog
+  readonly output: LogOutput
+}
+
+async function runLogged({ config, log, output }: Logged): Promise<number> {
   for (const name of unknownVariables(process.env)) log.warn({ name }, 'unknown environment variable')
   const node = await readNodeFile(agentLayout(config.dataDir).nodeFile)
   if (node === undefined) {
+    await output.flush()
     printError(
       `panel: ${config.dataDir} is not enrolled yet; on the panel run "panel nodes enroll-token <node>", ` +
         'here "panel agent enroll --url <panel> --token-stdin"\n',
@@ -97,6 +113,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
     return 0
   } catch (error) {
     if (!(error instanceof AgentFailure)) throw error
+    await output.flush()
     printError(`panel: ${error.message}\n`)
     return EXIT_HOST
   }

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { type Clock, isoTime, systemClock } from '../shared/kernel/time.ts'
 import { collectAll, collectUnused, keepHeapSmall, youngRoom } from '../shared/platform/collect.ts'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
+import type { LogOutput } from '../shared/platform/log-output.ts'
 import { ExposedPath } from '../shared/platform/private-folder.ts'
 import type { App } from './app.ts'
 import { type Config, type ConfigFlags, readConfig } from './config/config.ts'
@@ -96,7 +97,7 @@ export async function startDaemon(
 
 /** `panel daemon run`: in the foreground until a signal; resolves with the exit code. A second signal ends it at once. */
 export async function runDaemon(flags: ConfigFlags): Promise<number> {
-  return runForeground(flags, async (daemon, { log, config, stopped }) => {
+  return runForeground(flags, async (daemon, { log, output, config, stopped }) => {
     const { addStarters, ensureLocalNode } = await import('./start/first-run.ts')
     // A daemon whose disk is full has other things to do first.
     await addStarters(daemon.app).catch((err: unknown) =>
@@ -104,6 +105,7 @@ export async function runDaemon(flags: ConfigFlags): Promise<number> {
     )
     if (await daemon.app.isSetupRequired()) {
       const { setupToken } = daemon.app
+      await output.flush() // people read it below the lines of the start
       printError(
         `\nThis installation has no administrator yet. Its setup token (works once):\n\n    ${setupToken}\n\n` +
           `Complete it with: panel setup --url ${config.publicUrl ?? reachableUrl(daemon.url)}\n\n`,
@@ -127,6 +129,7 @@ export async function runDaemon(flags: ConfigFlags): Promise<number> {
 /** What a daemon in the foreground works with. */
 interface Foreground {
   readonly log: Log
+  readonly output: LogOutput
   readonly config: Config
   /** Resolves at the first signal, which may come while the daemon starts. */
   readonly stopped: Promise<void>
@@ -187,14 +190,15 @@ async function runForeground(
     printError(`${error.message}\n`)
     return EXIT_CONFIG
   }
-  const log = await openLog({ level: config.logLevel, format: config.logFormat })
+  const { log, output } = await openLog({ level: config.logLevel, format: config.logFormat })
   for (const name of config.unknownVariables) log.warn({ name }, 'unknown environment variable')
   let daemon: Daemon
   const stopped = stopSignal(log)
-  const bugs = watchBugs(log)
+  const bugs = watchBugs(log, output)
   try {
     daemon = await startDaemon(config, { log, onLoaded: spareMemory })
   } catch (error) {
+    await output.flush()
     const reason = startFailure(error)
     if (reason === undefined) throw error
     printError(`${reason}\n`)
@@ -202,10 +206,11 @@ async function runForeground(
   }
   bugs.recordIn(daemon.app.core.systemErrors)
   try {
-    await work(daemon, { log, config, stopped })
+    await work(daemon, { log, output, config, stopped })
   } finally {
     await daemon.close()
     log.info('daemon stopped; games run on')
+    await output.flush()
   }
   return 0
 }

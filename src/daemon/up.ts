@@ -1,11 +1,12 @@
 import { resolve } from 'node:path'
 import { isEventType } from '../shared/kernel/events.ts'
 import { serverStatus } from '../shared/kernel/server-life.ts'
-import { oneLine } from '../shared/kernel/terminal-text.ts'
+import { oneLine, terminalText } from '../shared/kernel/terminal-text.ts'
 import { systemClock } from '../shared/kernel/time.ts'
+import type { LogOutput } from '../shared/platform/log-output.ts'
 import { type Config, defaultDataDir, readConfig } from './config/config.ts'
 import { ConfigError } from './config/config-problems.ts'
-import { openLog } from './core/log.ts'
+import { type Log, openLog } from './core/log.ts'
 import { print, printError } from './core/notices.ts'
 import { watchBugs } from './core/watch-bugs.ts'
 import { runningServers, startEmbeddedAgent } from './embedded-agent.ts'
@@ -68,9 +69,26 @@ async function runIn(dataDir: string, options: UpOptions): Promise<number> {
     printError(`${error.message}\n`)
     return 2
   }
-  const log = await openLog({ level: config.logLevel, format: config.logFormat })
+  const { log, output } = await openLog({ level: config.logLevel, format: config.logFormat })
+  try {
+    await runLogged(options, { dataDir, config, log, output })
+  } finally {
+    await output.flush()
+  }
+  return 0
+}
+
+interface Logged {
+  readonly dataDir: string
+  readonly config: Config
+  readonly log: Log
+  /** Also takes what is printed for people, in its order with the log. */
+  readonly output: LogOutput
+}
+
+async function runLogged(options: UpOptions, { dataDir, config, log, output }: Logged): Promise<void> {
   const stopped = stopSignal(log)
-  const bugs = watchBugs(log)
+  const bugs = watchBugs(log, output)
   const daemon = await startDaemon(config, { log, onLoaded: spareMemory })
   bugs.recordIn(daemon.app.core.systemErrors)
   try {
@@ -80,16 +98,15 @@ async function runIn(dataDir: string, options: UpOptions): Promise<number> {
     const embedded = await startEmbeddedAgent(daemon, { ...local, dataDir, host: config.host, clock: systemClock, log })
     try {
       await Promise.race([stopped, settled(daemon, local.nodeId)])
-      print(await screen(daemon, dataDir, options.configDir))
+      output.write(terminalText(await screen(daemon, dataDir, options.configDir)))
       await Promise.race([stopped, embedded.agent.closed])
     } finally {
       await embedded.stop()
     }
   } finally {
     await daemon.close()
-    print(`panel has stopped; ${await gamesLeft(dataDir)}\n`)
+    output.write(terminalText(`panel has stopped; ${await gamesLeft(dataDir)}\n`))
   }
-  return 0
 }
 
 async function gamesLeft(dataDir: string): Promise<string> {

@@ -108,8 +108,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'the daemon prints a wrong configuration as it is',
     topic: 'terminal',
     file: 'src/daemon/core/notices.ts',
-    find: 'process.stderr.write(terminalText(text))',
-    replace: 'process.stderr.write(text)',
+    find: 'writeError(terminalText(text))',
+    replace: 'writeError(text)',
     seenBy: [OUTPUT],
   },
   {

@@ -1,4 +1,5 @@
 import { terminalText } from '../../shared/kernel/terminal-text.ts'
+import { writeError } from '../../shared/platform/log-output.ts'
 
 /** Writes text for the person at the terminal to stdout; nothing in it moves a cursor. */
 export function print(text: string): void {
@@ -7,5 +8,5 @@ export function print(text: string): void {
 
 /** The same to stderr: why something cannot work. */
 export function printError(text: string): void {
-  process.stderr.write(terminalText(text))
+  writeError(terminalText(text))
 }
