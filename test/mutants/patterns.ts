@@ -139,8 +139,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'bodies are nested as deep as they like',
     topic: 'nesting',
-    file: 'src/daemon/http/server.ts',
-    find: 'else if (isDeeperThan(body.toString(), MOST_BODY_DEPTH)) done(tooDeep())\n',
+    file: 'src/daemon/http/json-bodies.ts',
+    find: '    if (isDeeperThan(text, MOST_BODY_DEPTH)) return done(tooDeep())\n',
     replace: '',
     seenBy: [ACCOUNT],
   },

@@ -23,7 +23,6 @@ import {
   type Upload,
 } from '../../shared/kernel/contract.ts'
 import { ERRORS, PanelError } from '../../shared/kernel/errors.ts'
-import { isDeeperThan, MOST_BODY_DEPTH } from '../../shared/kernel/json-depth.ts'
 import { percentDecoded } from '../../shared/kernel/path-text.ts'
 import { withoutIgnored } from '../../shared/kernel/strict-body.ts'
 import { type Clock, now } from '../../shared/kernel/time.ts'
@@ -46,6 +45,7 @@ import { errorBody, parsePart, sendError, toPanelError } from './errors.ts'
 import { answerHeaders } from './headers.ts'
 import { createHostCheck } from './hosts.ts'
 import type { Idempotency, SentAnswer } from './idempotency.ts'
+import { readJsonBodies } from './json-bodies.ts'
 import { type Counted, createRateLimits, type RateLimits } from './rate-limits.ts'
 import { requestIds } from './request-ids.ts'
 import type { CachedContext, CachedRoute, Context, PlainRoute, Route } from './route.ts'
@@ -164,7 +164,7 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
   const rights = createTransferRights(deps)
   const known = new WeakMap<FastifyRequest, Caller | undefined>()
   const nodes = new WeakMap<FastifyRequest, string>()
-  readEmptyBodies(app)
+  readJsonBodies(app)
   answerHeads(app)
   app.addHook('onSend', (request, reply, payload, done) => {
     reply.headers(answerHeaders(request)).header('x-request-id', request.id)
@@ -444,25 +444,6 @@ function withoutBody(reply: FastifyReply, payload: unknown): null {
 /** Names of files may be other bytes than UTF-8, which the text of a parameter keeps (`kernel/path-text.ts`). */
 function queryOf(text: string): ReturnType<typeof parse> {
   return parse(text, '&', '=', { decodeURIComponent: percentDecoded })
-}
-
-/** An empty body counts as none, whatever its content type says. */
-function readEmptyBodies(app: FastifyInstance): void {
-  const parse = app.getDefaultJsonParser('error', 'error')
-  app.removeContentTypeParser(['application/json', 'text/plain'])
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
-    if (body === '') done(null, undefined)
-    else if (isDeeperThan(body.toString(), MOST_BODY_DEPTH)) done(tooDeep())
-    else void parse(request, body.toString(), done) // it answers by the callback
-  })
-}
-
-/** One place for all routes: whatever walks through a body may call itself. */
-function tooDeep(): PanelError {
-  const message = `must not be nested deeper than ${MOST_BODY_DEPTH} levels`
-  return new PanelError('VALIDATION_ERROR', `The request is not valid: body ${message}`, {
-    details: [{ field: 'body', message }],
-  })
 }
 
 /** No route has a schema of Fastify's, so nobody asks for one. */
