@@ -3,6 +3,7 @@ import * as api from '../../src/shared/api/account-recovery.ts'
 import { getMe, login } from '../../src/shared/api/auth.ts'
 import { getProfile } from '../../src/shared/api/profile.ts'
 import { enableTwoFactor } from '../../src/shared/api/two-factor.ts'
+import { acceptUserInvite, inviteUser } from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
 import {
   type AccountsPanel,
@@ -52,6 +53,17 @@ describe('a forgotten password', () => {
     const rows = JSON.stringify(await panel.db.read.selectFrom('auditLog').selectAll().execute())
     expect(rows).toContain('auth.password_reset')
     expect(rows + panel.logged()).not.toContain(token)
+  })
+
+  it('ends the invitation of who has set one so, which may still lie in a mail', async () => {
+    const { invite } = await panel.admin.call(inviteUser, { body: { email: EMAIL } })
+    expect(invite.mailed).toBe(true)
+    const invited = /accept-invite\?token=(\S+)/.exec((await panel.allMails()).at(-1)?.text ?? '')?.[1] ?? ''
+    await forgot()
+    await reset(await newestToken())
+    const accept = panel.client().call(acceptUserInvite, { body: { token: invited, password: 'Third-horse-33' } })
+    expect(await codeOf(accept)).toBe('INVITE_NOT_FOUND')
+    expect(await signIn(NEXT)).toMatchObject({ email: EMAIL })
   })
 
   it('once replaced lets its owner in who has been locked out here, which is announced', async () => {

@@ -5,9 +5,9 @@ import { getMe } from '../../../src/shared/api/auth.ts'
 import { getOidcConfig, updateOidcConfig } from '../../../src/shared/api/oidc-settings.ts'
 import { deleteProvider, getProvider, putProvider } from '../../../src/shared/api/providers.ts'
 import { addRolePermission, createRole } from '../../../src/shared/api/roles.ts'
-import { createUser } from '../../../src/shared/api/users.ts'
+import { acceptUserInvite, createUser, getUser, inviteUser, updateUser } from '../../../src/shared/api/users.ts'
 import type { Client } from '../../../src/shared/client.ts'
-import { ProviderId, RoleId } from '../../../src/shared/kernel/ids.ts'
+import { ProviderId, RoleId, UserId } from '../../../src/shared/kernel/ids.ts'
 import { type ForgingProvider, startForger } from '../../forging-provider.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { codeOf, signInBy } from './sign-ins.ts'
@@ -126,6 +126,18 @@ describe('a provider', () => {
     other.person = { sub: 'mona', email: 'mona@example.org', email_verified: true }
     expect(await signInBy(panel, 'moving')).toMatchObject({ error: 'USER_EXISTS' })
     await other.close()
+  })
+
+  it('ends the invitation of whom it signs in', async () => {
+    await put(panel.client, 'inviting', { ...own(), linkByEmail: true })
+    const { id, invite } = await panel.client.call(inviteUser, { body: { email: 'sam@example.org' } })
+    const params = { userId: UserId.parse(id) }
+    await panel.client.call(updateUser, { params, body: { emailVerified: true } })
+    forger.person = { sub: 'sam', email: 'sam@example.org', email_verified: true }
+    expect(await panel.as((await signInBy(panel, 'inviting')).token).call(getMe)).toMatchObject({ id })
+    const body = { token: invite.token ?? '', password: PASSWORD }
+    expect(await codeOf(panel.as('').call(acceptUserInvite, { body }))).toBe('INVITE_NOT_FOUND')
+    expect(await panel.client.call(getUser, { params })).toMatchObject({ hasPassword: false })
   })
 
   it('takes its roles back when it is deleted', async () => {

@@ -1,4 +1,5 @@
 import { newSecret, sha256 } from '../../../core/secrets.ts'
+import type { Queries } from '../../../db/db.ts'
 
 /** The one-time token of an invitation in its two forms; only `hash` is stored. */
 export interface InviteSecrets {
@@ -24,4 +25,9 @@ export function inviteHashes(token: string): string[] {
 /** Whether the token is the mailed one of the invitation with this hash. */
 export function cameByMail(token: string, hash: string): boolean {
   return hash === sha256(sha256(token))
+}
+
+/** Ends the invitations to an account: once its owner is in by any way, a link in an old mail must set no password. */
+export async function endUserInvites(q: Queries, userId: string): Promise<void> {
+  await q.deleteFrom('userInvite').where('userId', '=', userId).execute()
 }

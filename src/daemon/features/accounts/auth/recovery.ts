@@ -8,6 +8,7 @@ import { mailableAccount, sendAccountMail, sendMadeToken } from './account-mail.
 import { rightsOf } from './account-rights.ts'
 import { accountById } from './accounts.ts'
 import type { SignInDeps } from './deps.ts'
+import { endUserInvites } from './invite-tokens.ts'
 import { endLockout } from './lockout.ts'
 import { mayMail } from './mail-trust.ts'
 import { issueToken, tokenHolder, useToken } from './mailed-tokens.ts'
@@ -56,6 +57,7 @@ export async function resetPassword(
     await tx.q.updateTable('user').set(change).where('id', '=', user.id).execute()
     await tx.q.deleteFrom('session').where('userId', '=', user.id).execute()
     await endStaleSignIns(tx.q, user.id)
+    await endUserInvites(tx.q, user.id)
     const by = { deps, principal: ofAccount(context, user.id), endpoint: api.resetPassword }
     await recordChange(tx, by, { audit: { resourceId: user.id } })
     // Whoever reads the mail of the account is no guesser, and has most likely come here because of the lockout.

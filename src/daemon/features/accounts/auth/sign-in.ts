@@ -9,6 +9,7 @@ import type { Context } from '../../../http/route.ts'
 import { sendAccountMail } from './account-mail.ts'
 import { type Account, accountById, findAccount, isBanned, profileOf } from './accounts.ts'
 import type { AccountDeps, SignInDeps } from './deps.ts'
+import { endUserInvites } from './invite-tokens.ts'
 import { type Attempt, forgetFailures, recordFailure, refuseLocked } from './lockout.ts'
 import { PENDING_COOKIE, PENDING_SECONDS, postpone } from './pending-sign-in.ts'
 import { createSession, KEPT_COOKIE_SECONDS } from './sessions.ts'
@@ -96,6 +97,7 @@ export async function signIn(
     await first?.(tx)
     await ensureMaySignIn(deps, tx, account)
     await forgetFailures(tx.q, attempt)
+    await endUserInvites(tx.q, account.id)
     await tx.q.updateTable('user').set({ lastSuccessfulLogin: tx.now }).where('id', '=', account.id).execute()
     const made = await createSession(tx, deps.clock, { userId: account.id, origin: context.origin, persistent })
     const principal = unauthenticated(context.origin, account.id)

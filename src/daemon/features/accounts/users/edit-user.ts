@@ -7,6 +7,7 @@ import type { Done, WorkOver } from '../../../access/operation.ts'
 import type { Holder } from '../../../access/permit.ts'
 import type { Tx } from '../../../db/db.ts'
 import { holderNow } from '../auth/grant-cap.ts'
+import { endUserInvites } from '../auth/invite-tokens.ts'
 import { ensureAdminLeft } from '../auth/last-admin.ts'
 import { endStaleSignIns } from '../auth/stale-sign-ins.ts'
 import type { UserDeps } from './deps.ts'
@@ -37,7 +38,7 @@ export async function editUser(work: WorkOver<UserDeps>, one: Edit): Promise<Don
   // A new address is confirmed by a mail to it, unless the holder's word can stand for that.
   const emailVerified = body.emailVerified ?? (newAddress && !mayConfirm(holder) ? false : undefined)
   await writeFields(tx, before, { ...body, emailVerified }, passwordHash)
-  if (newAddress) await tx.q.deleteFrom('userInvite').where('userId', '=', userId).execute()
+  if (newAddress) await endUserInvites(tx.q, userId)
   await writeRoles(tx, holder, before, body.roleIds)
   await writeGrants(tx, deps, { ...one, holder })
   const after = await present(tx, userId)
@@ -48,7 +49,7 @@ export async function editUser(work: WorkOver<UserDeps>, one: Edit): Promise<Don
   }
   if (passwordHash !== undefined) {
     await tx.q.deleteFrom('session').where('userId', '=', userId).execute()
-    await tx.q.deleteFrom('userInvite').where('userId', '=', userId).execute()
+    await endUserInvites(tx.q, userId)
     await endStaleSignIns(tx.q, userId)
     await work.record({ audit: { action: 'user.password_reset', resourceId: userId } })
   }

@@ -13,7 +13,13 @@ import { send } from '../../signals/mail/send.ts'
 import { rightsOf } from '../auth/account-rights.ts'
 import { isBanned, profileOf } from '../auth/accounts.ts'
 import { holderNow } from '../auth/grant-cap.ts'
-import { cameByMail, type InviteSecrets, inviteHashes, newInviteSecrets } from '../auth/invite-tokens.ts'
+import {
+  cameByMail,
+  endUserInvites,
+  type InviteSecrets,
+  inviteHashes,
+  newInviteSecrets,
+} from '../auth/invite-tokens.ts'
 import { mayMail } from '../auth/mail-trust.ts'
 import { createSession } from '../auth/sessions.ts'
 import type { UserDeps } from './deps.ts'
@@ -41,7 +47,7 @@ export async function acceptUserInvite(
       .where('id', '=', invite.userId)
       .execute()
       .catch(refuseTaken)
-    await tx.q.deleteFrom('userInvite').where('id', '=', invite.id).execute()
+    await endUserInvites(tx.q, invite.userId)
     const person = await profileOf(tx.q, invite.userId)
     const data = { userId: person.id, username: person.username, updatedBy: person.id, change: 'invite_accepted' }
     const by = { deps, principal: { kind: 'caller', caller: undefined, origin, userId: person.id } } as const
@@ -121,7 +127,7 @@ export async function mailInvite(
       .where('id', '=', userId)
       .executeTakeFirst()
     if (user === undefined || user.passwordHash !== null) return undefined
-    await tx.q.deleteFrom('userInvite').where('userId', '=', userId).execute()
+    await endUserInvites(tx.q, userId)
     const expiresAt = isoTime(Date.parse(tx.now) + expiresInMs)
     await keepToken(tx, deps, { userId, token, expiresAt })
     const mailable = await mayMail(tx, deps.settings, await rightsOf(tx, userId))
@@ -151,6 +157,7 @@ async function openInvite(q: Tx['q'], token: string, now: IsoTime) {
     .select(['userInvite.id', 'userInvite.userId', 'userInvite.tokenHash', 'userInvite.expiresAt'])
     .select(['user.banned', 'user.banExpires'])
     .where('userInvite.tokenHash', 'in', inviteHashes(token))
+    .where('user.passwordHash', 'is', null)
     .executeTakeFirst()
   if (row === undefined) throw new PanelError('INVITE_NOT_FOUND', 'There is no such invitation; it may be used already')
   if (row.expiresAt <= now) throw new PanelError('INVITE_EXPIRED', 'The invitation has expired; ask for a new one')
