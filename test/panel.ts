@@ -52,6 +52,8 @@ export interface PanelOptions {
   readonly agent?: boolean
   /** The agent takes SSH connections, on a port of its own or on this one. */
   readonly sftp?: boolean | number
+  /** At this address instead of 127.0.0.1. */
+  readonly sftpHost?: string
   /** Leaves the database without an administrator. */
   readonly empty?: boolean
   readonly clock?: Clock
@@ -127,7 +129,7 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   }
   if (options.agent === true) await addStarters(daemon.app)
   const local = await ensureLocal(daemon.app, dataDir, { demo: false })
-  const place = { dataDir, host: '127.0.0.1', sftp: sftpOf(options.sftp) }
+  const place = { dataDir, host: '127.0.0.1', sftp: sftpOf(options) }
   const online = options.agent === true ? onlineIn(daemon.app, local.nodeId) : undefined
   const agent =
     options.agent === true ? await startEmbeddedAgent(daemon, { ...local, ...place, clock, log }) : undefined
@@ -153,8 +155,9 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   }
 }
 
-function sftpOf(given: boolean | number = false) {
-  return { enabled: given !== false, port: typeof given === 'number' ? given : 0 }
+function sftpOf({ sftp = false, sftpHost }: PanelOptions) {
+  const at = { enabled: sftp !== false, port: typeof sftp === 'number' ? sftp : 0 }
+  return sftpHost === undefined ? at : { ...at, host: sftpHost }
 }
 
 /** Ends what runs, and what an order has yet to start, so that no game outlives the test that started it. */

@@ -136,6 +136,13 @@ describe('lockout', () => {
     expect(await codeOf(signIn(right, '2001:db8:0:1:ffff::9'))).toBe('ACCOUNT_LOCKED')
     expect(await signIn(right, '2001:db8:0:2::1')).toMatchObject({ userId: panel.adminId })
   })
+
+  it('counts an address as one however it is written', async () => {
+    const forms = ['::ffff:9.8.7.6', '::FFFF:908:706', '0:0:0:0:0:ffff:0908:0706', '9.8.7.6', '::ffff:0908:706']
+    for (const form of forms) await refusal(signIn(wrong, form))
+    for (const form of forms) expect([form, await codeOf(signIn(right, form))]).toEqual([form, 'ACCOUNT_LOCKED'])
+    expect(await signIn(right, '::ffff:9.8.7.7')).toMatchObject({ userId: panel.adminId })
+  })
 })
 
 describe('sessions', () => {

@@ -684,12 +684,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'machine',
     patterns: [String.raw`/^Max open files +(\d+)/m`],
   },
-  'src/daemon/http/counted-address.ts': {
-    sees: 'client',
-    patterns: [String.raw`/^::ffff:(\d+\.\d+\.\d+\.\d+)$/i`, '/^0+$/', '/^0+(?=.)/'],
-  },
   'src/daemon/db/db.ts': { sees: 'program', patterns: ['/UNIQUE constraint failed: (.+)$/'] },
-  'src/daemon/gateway/attempts.ts': { sees: 'agent', patterns: ['/^::ffff:/i'] },
   'src/daemon/gateway/upgrade-guard.ts': { sees: 'agent', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
   'src/daemon/gateway/ranges.ts': { sees: 'agent', patterns: [String.raw`/^\d{1,20}$/`] },
   'src/daemon/http/answers.ts': { sees: 'client', patterns: [String.raw`/[^\w.-]/g`] },

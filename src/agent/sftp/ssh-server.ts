@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { createServer, type Server as NetServer, type Socket } from 'node:net'
 import type { AuthContext, Connection, PublicKeyAuthContext, Server, Session, utils as SshUtils } from 'ssh2'
 import type { Clock } from '../../shared/kernel/time.ts'
+import { countedAddress } from '../../shared/platform/counted-address.ts'
 import { SFTP_LIMITS, type SftpReport, type SftpState } from '../../shared/protocol/sftp.ts'
 import { type AgentLog, errorText } from '../logger.ts'
 import type { ServerTable } from '../server/commands.ts'
@@ -178,7 +179,8 @@ export class SshServer {
   #admit(privateKey: string, socket: Socket): void {
     const { clock, ending, log } = this.#parts
     const address = socket.remoteAddress ?? ''
-    const ofAddress = [...this.#sockets.values()].filter((one) => one.address === address)
+    const counted = countedAddress(address)
+    const ofAddress = [...this.#sockets.values()].filter((one) => one.counted === counted)
     const isTooMany =
       this.#sockets.size >= LIMITS.waiting + SFTP_LIMITS.sessions ||
       ofAddress.filter((one) => !one.isIn).length >= LIMITS.waitingOfAddress ||
@@ -186,7 +188,7 @@ export class SshServer {
       [...this.#sockets.values()].filter((one) => !one.isIn).length >= LIMITS.waiting
     if (isTooMany || ending.aborted) return void socket.destroy()
     const key = `${address} ${socket.remotePort}`
-    const waiting: Waiting = { socket, address, isIn: false, heardMs: clock.monotonicMs() }
+    const waiting: Waiting = { socket, address, counted, isIn: false, heardMs: clock.monotonicMs() }
     this.#sockets.set(key, waiting)
     const gone = new AbortController()
     socket.once('close', () => {
@@ -420,6 +422,7 @@ const LAST_WORDS_MS = 200
 interface Waiting {
   readonly socket: Socket
   readonly address: string
+  readonly counted: string
   isIn: boolean
   heardMs: number
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../shared/kernel/time.ts'
+import { countedAddress } from '../../shared/platform/counted-address.ts'
 
 const TIERS_SECONDS = [1, 5, 15, 60, 300] as const
 /** Failures of one address that cost nothing: several agents may share it, and one of them may be set up wrongly. */
@@ -31,14 +32,14 @@ export class AttemptLimiter {
     const now = this.#clock.monotonicMs()
     const until = Math.max(
       this.#pairs.get(pairKey(address, nodeId))?.blockedUntil ?? 0,
-      this.#addresses.get(networkOf(address))?.blockedUntil ?? 0,
+      this.#addresses.get(countedAddress(address))?.blockedUntil ?? 0,
     )
     return until > now ? Math.ceil((until - now) / 1000) : 0
   }
 
   failed(address: string, nodeId: string): void {
     this.#count(this.#pairs, pairKey(address, nodeId), 0)
-    this.#count(this.#addresses, networkOf(address), ADDRESS_ALLOWANCE)
+    this.#count(this.#addresses, countedAddress(address), ADDRESS_ALLOWANCE)
   }
 
   succeeded(address: string, nodeId: string): void {
@@ -59,16 +60,5 @@ export class AttemptLimiter {
 }
 
 function pairKey(address: string, nodeId: string): string {
-  return `${networkOf(address)} ${nodeId.slice(0, 64)}`
-}
-
-/** An IPv6 host has a whole /64 to itself; mapped IPv4 addresses stand for themselves. */
-function networkOf(address: string): string {
-  const plain = address.replace(/^::ffff:/i, '')
-  if (!plain.includes(':')) return plain
-  const [head = '', tail = ''] = plain.split('::')
-  const left = head.split(':').filter(Boolean)
-  const right = tail.split(':').filter(Boolean)
-  const zeros = plain.includes('::') ? new Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0') : []
-  return [...left, ...zeros, ...right].slice(0, 4).join(':')
+  return `${countedAddress(address)} ${nodeId.slice(0, 64)}`
 }

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import type { Server, Socket } from 'node:net'
 import type { Clock } from '../../shared/kernel/time.ts'
+import { countedAddress } from '../../shared/platform/counted-address.ts'
 import type { Log } from '../core/log.ts'
-import { countedAddress } from './counted-address.ts'
 
 /** Open files that the database, logs, the unix socket, an agent in the same process and its games' starts need. */
 const RESERVED_FILES = 512

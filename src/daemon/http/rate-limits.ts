@@ -3,10 +3,10 @@ import type { Endpoint, EndpointLimit, StreamEndpoint } from '../../shared/kerne
 import { PanelError } from '../../shared/kernel/errors.ts'
 import { SECURITY_NUMBERS } from '../../shared/kernel/security-numbers.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
+import { countedAddress } from '../../shared/platform/counted-address.ts'
 import type { Caller } from '../access/caller.ts'
 import type { Metrics } from '../core/metrics.ts'
 import type { Settings } from '../core/settings.ts'
-import { countedAddress } from './counted-address.ts'
 
 /** A request on its way to an endpoint. */
 export interface Counted {

@@ -1,11 +1,11 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
+import { countedAddress } from '../../../../shared/platform/counted-address.ts'
 import type { Origin } from '../../../access/caller.ts'
 import { recordFact, unauthenticated } from '../../../access/operation.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
-import { countedAddress } from '../../../http/counted-address.ts'
 import type { AccountDeps } from './deps.ts'
 
 /** Who tries, from where. `account` is the e-mail address of the account, or what was typed when there is none. */
