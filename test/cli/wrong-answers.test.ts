@@ -1,4 +1,7 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runPanel } from '../run-panel.ts'
 
@@ -52,6 +55,51 @@ describe('what answers in the place of a panel', () => {
     expect([code === 0, stdout]).toEqual([false, ''])
     expect(stderr).toMatch(said)
     expect(stderr).not.toMatch(/\n\s+at |TypeError/)
+  })
+})
+
+describe('a panel that names the file of a download', () => {
+  const AT = '2026-01-01T00:00:00.000Z'
+  const id = (kind: string): string => `${kind}_01k000000000000000000000aa`
+  const backup = (name: string) => ({
+    ...{ id: id('bak'), serverId: id('srv'), ownerId: id('srv'), serverName: 'demo', orphaned: false },
+    ...{ nodeId: null, nodeName: null, storeId: id('bst'), storeName: 'local', storageMode: 'local', name },
+    ...{ kind: 'archive', compression: 'none', label: null, locked: false, status: 'completed', error: null },
+    ...{ ignored: [], databases: [], problems: [], problemCount: 0, entries: 1, bytes: 1, storedBytes: 1, sizeMb: 1 },
+    ...{ checksum: null, policyId: null, jobId: null, createdBy: null, createdAt: AT, startedAt: AT },
+    ...{ completedAt: AT, restoredAt: null, verifiedAt: null, damage: null },
+  })
+  let folder = ''
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'panel-names-'))
+  })
+  afterAll(() => rm(folder, { recursive: true }))
+
+  const download = (name: string, ...args: string[]) => {
+    answer = { status: 200, text: ok(backup(name)) }
+    const command = ['backups', 'download', id('srv'), id('bak'), '--retries', '0', ...args]
+    return runPanel(command, { env: { PANEL_URL: url, PANEL_TOKEN: 'pak_x' } })
+  }
+
+  it.each([
+    () => `${folder}/out`,
+    () => relative(process.cwd(), `${folder}/out`),
+    () => 'a\u001b[2J',
+    () => 'a\nb',
+    () => 'a\u202eb',
+    () => '\u0000',
+  ])('leads nowhere but here', async (name) => {
+    for (const more of [[], ['--resume'], ['--compression', 'gzip']]) {
+      const { code, stderr } = await download(name(), ...more)
+      expect(stderr).toBe(
+        'panel: the panel has answered what is no name of a file (OPERATION_FAILED)\n  try: --out <file>\n',
+      )
+      expect(code).toBe(11)
+    }
+    expect(await readdir(folder)).toEqual([])
+    const out = join(folder, 'chosen')
+    expect(await download(name(), '--out', out)).toMatchObject({ code: 0 })
+    await rm(out)
   })
 })
 

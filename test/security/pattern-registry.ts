@@ -341,7 +341,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/cli/commands/files/actions.ts': { sees: 'panel', patterns: [String.raw`/^\//`] },
-  'src/cli/commands/files/copy.ts': { sees: 'panel', patterns: [String.raw`/[/\0]/`] },
+  'src/cli/commands/files/local-name.ts': { sees: 'panel', patterns: [String.raw`/[/\0]/`] },
   'src/cli/commands/files/edit.ts': { sees: 'operator', patterns: [String.raw`/[^\w.-]/g`] },
   'src/cli/commands/files/remote.ts': { sees: 'operator', patterns: [String.raw`/\\x([89a-f][\da-f])/i`] },
   'src/cli/commands/files/views.ts': { sees: 'program', patterns: ['/./g'] },

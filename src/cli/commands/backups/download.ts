@@ -10,6 +10,7 @@ import { byteSize } from '../../kit/output/byte-size.ts'
 import { call } from '../../kit/resource/actions.ts'
 import { saveFile, takeName, writing } from '../../kit/resource/download.ts'
 import type { Run } from '../../kit/run.ts'
+import { suggestedName } from '../files/local-name.ts'
 import { beforeNext, Incomplete } from '../files/resume.ts'
 import { type Address, address } from './address.ts'
 
@@ -33,7 +34,7 @@ export const downloadBackup: Action = async (run) => {
   }
   const backup = await call(run, api.getBackup, { params })
   const packed = compression ?? (backup.kind === 'archive' ? backup.compression : 'gzip')
-  const out = run.args.text('out') ?? `${backup.name}.${ENDS[packed as keyof typeof ENDS] ?? 'tar'}`
+  const out = run.args.text('out') ?? suggestedName(`${backup.name}.${ENDS[packed as keyof typeof ENDS] ?? 'tar'}`)
   const query = { compression, path }
   const isWhole = path === undefined && backup.kind === 'archive' && packed === backup.compression
   if (!run.args.flag('resume')) {

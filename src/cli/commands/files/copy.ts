@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { link, lstat, mkdir, open, opendir, rename, rm, stat } from 'node:fs/promises'
 import * as api from '../../../shared/api/files.ts'
-import { pathBytes, pathText } from '../../../shared/kernel/path-text.ts'
+import { pathText } from '../../../shared/kernel/path-text.ts'
 import type { Action } from '../../kit/command.ts'
 import { CliFailure, usage } from '../../kit/failure.ts'
 import { byteSize } from '../../kit/output/byte-size.ts'
@@ -9,6 +9,7 @@ import type { Run } from '../../kit/run.ts'
 import { pairs, present, reportProblems, sizeText } from './actions.ts'
 import { copyToServer } from './archives.ts'
 import { contentOf } from './get.ts'
+import { localName } from './local-name.ts'
 import { sendFile, sendStdin } from './put.ts'
 import { entriesOf, entryAt, lastName, placeOf, placesOf, type RemotePlace, splitPlace, within } from './remote.ts'
 import { patiently } from './resume.ts'
@@ -180,15 +181,6 @@ async function downloadFolder(run: Run, { from, to, report }: DownloadStep): Pro
     else if (kind === 'file') await downloadFile(run, step)
     else report.problems.push({ path: step.from.path, reason: 'is no file or folder, and was left out' })
   }
-}
-
-/** The bytes of a name; what a panel says is no name leads nowhere else. */
-export function localName(name: string): Buffer {
-  const bytes = pathBytes(name)
-  if (bytes === undefined || name === '' || name === '.' || name === '..' || /[/\0]/.test(name)) {
-    throw new CliFailure('OPERATION_FAILED', 'the panel has answered what is no name of a file')
-  }
-  return Buffer.from(bytes)
 }
 
 /** A file appears whole or not at all, and replaces one only with --force. */
