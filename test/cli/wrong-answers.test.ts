@@ -103,6 +103,36 @@ describe('a panel that names the file of a download', () => {
   })
 })
 
+describe('an answer without an end', () => {
+  let taken = 0
+  const endless = createServer((_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    const piece = Buffer.alloc(1024 * 1024, ' ')
+    const pour = (): void => {
+      while (!response.destroyed && response.write(piece)) taken += piece.length
+    }
+    response.on('drain', () => {
+      taken += piece.length
+      pour()
+    })
+    pour()
+  })
+  afterAll(() => new Promise((resolve) => endless.close(resolve)))
+
+  it('is not read into memory', async () => {
+    await new Promise<void>((resolve) => endless.listen(0, '127.0.0.1', resolve))
+    const address = endless.address()
+    const port = typeof address === 'object' ? address?.port : undefined
+    const env = { PANEL_URL: `http://127.0.0.1:${port}`, PANEL_TOKEN: 'pnl_x' }
+    const { code, stdout, stderr } = await runPanel(['servers', 'list'], { env })
+    expect(stderr).toMatch(
+      /^panel: the answer is longer than 64 MiB, which no answer of a panel is \(OPERATION_FAILED\)/,
+    )
+    expect([code, stdout]).toEqual([11, ''])
+    expect(taken).toBeLessThan(128 * 1024 * 1024)
+  })
+})
+
 describe('what reaches no panel', () => {
   const ask = (env: Readonly<Record<string, string>>, ...args: string[]) => {
     answer = { status: 200, text: ok({}) }

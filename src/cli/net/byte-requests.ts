@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import type { Dispatcher, request as send } from 'undici'
 import type { Fetch } from '../../shared/client.ts'
+import { wholeText } from './whole-text.ts'
 
 /** What of undici is used, which is loaded when it is needed. */
 interface Ways {
@@ -37,7 +38,7 @@ export async function requestBytes(
       },
     },
     body: arriving,
-    text: () => textOf(arriving),
+    text: () => wholeText(arriving),
   }
 }
 
@@ -56,10 +57,4 @@ async function* bytesOf(
   } catch (cause) {
     throw signal?.aborted === true ? signal.reason : new TypeError('terminated', { cause })
   }
-}
-
-async function textOf(arriving: AsyncIterable<Uint8Array>): Promise<string> {
-  const pieces: Uint8Array[] = []
-  for await (const piece of arriving) pieces.push(piece)
-  return new TextDecoder().decode(Buffer.concat(pieces))
 }

@@ -1,10 +1,10 @@
 import { Agent, type ClientRequestArgs, type IncomingMessage, request as requestPlain } from 'node:http'
 import type { request as requestSecure, Agent as SecureAgent } from 'node:https'
-import { text } from 'node:stream/consumers'
 import type { Fetch } from '../../shared/client.ts'
 import { type Connected, handOver, type TlsOptions } from './connected.ts'
 import { followed } from './redirections.ts'
 import type { SocketOpener } from './socket-opener.ts'
+import { wholeText } from './whole-text.ts'
 
 /** How to connect. */
 export interface ConnectOptions extends TlsOptions {
@@ -169,10 +169,10 @@ function headOf(response: IncomingMessage): Answer {
 }
 
 async function wholeAnswer(response: IncomingMessage): ReturnType<Fetch> {
-  const whole = await text(response)
+  const whole = await wholeText(response)
   return { ...headOf(response), text: () => Promise.resolve(whole) }
 }
 
 function arrivingAnswer(response: IncomingMessage): Awaited<ReturnType<Fetch>> {
-  return { ...headOf(response), body: response, text: () => text(response) }
+  return { ...headOf(response), body: response, text: () => wholeText(response) }
 }

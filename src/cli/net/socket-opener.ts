@@ -54,6 +54,7 @@ export function refusalIn(error: unknown): CliFailure | undefined {
     }
     if (cause instanceof LeftMachine)
       return new CliFailure('INSECURE_HTTP', cause.message, { hint: 'an https URL', cause })
+    if (cause instanceof CliFailure) return cause
     if (cause instanceof ExposedPath) return new CliFailure('UNTRUSTED_LISTENER', cause.message, { cause })
   }
   return undefined
