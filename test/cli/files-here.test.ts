@@ -19,6 +19,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { enterFileStage, type FileStage } from '../daemon/servers/file-stage.ts'
+import { SmallDisk } from '../faults/small-disk.ts'
 import { DIST } from '../run-panel.ts'
 import { runHere } from './run-here.ts'
 
@@ -182,6 +183,25 @@ test('files sync writes through no link that is here, whatever names a panel lis
   hostile.close()
   expect([done.code, done.stderr]).toEqual([11, expect.stringContaining('what is no name of a file')])
   expect(readdirSync(here('outside'))).toEqual([])
+})
+
+test('files cp and sync to a full disk say so, and leave nothing', async ({ skip }) => {
+  const disk = await SmallDisk.mount(1)
+  if (disk === undefined) return skip('needs root, to mount a small disk')
+  try {
+    put(stage.folder, { 'tree/world.dat': 'x'.repeat(2 * 1024 * 1024) })
+    const full = [
+      14,
+      expect.stringMatching(/world\.dat cannot be written: the disk is full .*\n {2}try: free some space/),
+    ]
+    const copied = await run(['cp', `${stage.serverId}:tree/world.dat`, disk.folder])
+    expect([copied.code, copied.stderr]).toEqual(full)
+    const synced = await run(['sync', `${stage.serverId}:tree`, disk.folder])
+    expect([synced.code, synced.stderr]).toEqual(full)
+    expect(readdirSync(disk.folder)).toEqual([])
+  } finally {
+    await disk.unmount()
+  }
 })
 
 test('files sum into a file has the bytes of each name, as sha256sum wants them', async () => {

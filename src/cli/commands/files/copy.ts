@@ -5,6 +5,7 @@ import { pathText } from '../../../shared/kernel/path-text.ts'
 import type { Action } from '../../kit/command.ts'
 import { CliFailure, usage } from '../../kit/failure.ts'
 import { byteSize } from '../../kit/output/byte-size.ts'
+import { writing } from '../../kit/resource/download.ts'
 import type { Run } from '../../kit/run.ts'
 import { pairs, present, reportProblems, sizeText } from './actions.ts'
 import { copyToServer } from './archives.ts'
@@ -241,13 +242,9 @@ function progressOf(run: Run, { path }: RemotePlace) {
   }
 }
 
-async function local<T>(path: Buffer, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error'
-    throw new CliFailure('FILE_UNREADABLE', `${pathText(path)} cannot be written (${code})`, { cause })
-  }
+/** Does something with a file of this machine; a failure names it, with what to do. */
+function local<T>(path: Buffer, work: () => Promise<T>): Promise<T> {
+  return writing(pathText(path), work)
 }
 
 function needRecursive(run: Run, what: string): void {
