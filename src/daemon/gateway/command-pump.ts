@@ -7,6 +7,7 @@ import type { Log } from '../core/log.ts'
 import type { Db, Tx } from '../db/db.ts'
 import { jsonStatement, statement } from '../db/statement.ts'
 import type { GatewayHandlers, QueuedCommand, Unsendable } from './handlers.ts'
+import { Pace } from './pace.ts'
 
 /** Commands that may be under way without having been accepted. */
 const WINDOW = 200
@@ -14,6 +15,8 @@ const WINDOW = 200
 const FRAMES = 50
 /** The longest time between two sendings of a command: an agent that answers nothing is not made to work, nor are we. */
 const MAX_WAIT_MS = 60_000
+/** Between two looks at the queue of a node that is given orders all the time. */
+const PACE_MS = 10
 
 /** A reason of its own: without one Node makes an error with a stack each time. */
 const OVER = 'over'
@@ -71,7 +74,10 @@ export class CommandPump {
 
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, nodeId, onError } = this.#deps
+    const pace = new Pace(clock, PACE_MS)
     while (!signal.aborted) {
+      await pace.next(signal)
+      if (signal.aborted) return
       this.#woken = false
       try {
         await this.#sendDue(signal)

@@ -7,12 +7,15 @@ import type { Db, Tx } from '../db/db.ts'
 import { statement } from '../db/statement.ts'
 import { acceptCommands } from './command-pump.ts'
 import type { GatewayHandlers, HappenedEvent, ReportedAt } from './handlers.ts'
+import { Pace } from './pace.ts'
 
 const BATCH = 256
 /** More than this waits: the socket is not read until it is less. */
 const PAUSE_AT = 400
 /** How long the reports of an agent that does not say when it took its snapshot wait for the events of its hello. */
 const REPLAY_MS = 3000
+/** Between the transactions of a node that reports all the time, unless a whole batch waits. */
+const PACE_MS = 10
 
 /** Something that is stored in the order in which it came. */
 type Item =
@@ -52,6 +55,7 @@ export class Inbox {
   readonly #deps: InboxDeps
   readonly #queue: Item[] = []
   readonly #stop = new AbortController()
+  readonly #pace: Pace
   #ack: number
   #working: Promise<void> | undefined
   #snapshot: (TakenSnapshot & { readonly at: ReportedAt }) | undefined
@@ -59,6 +63,7 @@ export class Inbox {
 
   constructor(deps: InboxDeps, eventAck: number) {
     this.#deps = deps
+    this.#pace = new Pace(deps.clock, PACE_MS)
     this.#ack = eventAck
   }
 
@@ -97,6 +102,8 @@ export class Inbox {
     await Promise.resolve() // so that frames of the same turn share a transaction
     try {
       while (!this.#stop.signal.aborted) {
+        if (this.#queue.length > 0 && this.#queue.length < BATCH) await this.#pace.next(this.#stop.signal)
+        if (this.#stop.signal.aborted) break
         const older = this.#olderThanSnapshot()
         if (this.#snapshot !== undefined && (older === 0 || this.#snapshot.asOf <= this.#ack))
           await this.#applyReports()
