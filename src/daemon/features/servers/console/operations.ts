@@ -44,10 +44,14 @@ type Recorder = (typed: Typed) => Promise<void>
 export function commandDesk(
   deps: TypeDeps,
 ): (principal: Principal, input: Input<typeof sendCommand>) => Promise<Answer<typeof sendCommand>> {
-  const record = gather<Typed, void>(deps.db, async (tx, all) => {
-    for (const typed of all) await recordTyped(tx, deps, typed)
-    return all.map(() => ({ value: undefined }))
-  })
+  const record = gather<Typed, void>(
+    deps.db,
+    async (tx, all) => {
+      for (const typed of all) await recordTyped(tx, deps, typed)
+      return all.map(() => ({ value: undefined }))
+    },
+    'brief',
+  )
   return (principal, input) => type(deps, { principal, input, record })
 }
 
