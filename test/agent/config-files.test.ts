@@ -76,6 +76,33 @@ describe('a configuration file', () => {
     })
   })
 
+  it('of YAML has keys that are numbers or truths found by their texts and by *', () => {
+    const text = 'servers:\n  25565:\n    address: a\n  lobby:\n    address: b\ntrue: old\n'
+    const set = [
+      { key: 'servers.*.address', value: 'c' },
+      { key: 'servers.25565.motd', value: 'd' },
+      { key: 'true', value: 'new' },
+    ]
+    expect(changed('yaml', text, set)).toBe(
+      'servers:\n  25565:\n    address: c\n    motd: d\n  lobby:\n    address: c\ntrue: new\n',
+    )
+  })
+
+  it.each([
+    ['---\n', '---\nm:\n  a: 9\n'],
+    ['# theirs', '# theirs\nm:\n  a: 9\n'],
+    ['b: 1\nm:\nz: 2\n', 'b: 1\nm:\n  a: 9\nz: 2\n'],
+    ['m: null\n', 'm:\n  a: 9\n'],
+  ])('of YAML is filled where nothing stands: %j', (text, after) => {
+    expect(changed('yaml', text, [{ key: 'm.a', value: '9' }])).toBe(after)
+  })
+
+  it('of YAML keeps a key behind which nothing stands where nothing is replaced', () => {
+    const text = 'servers:\n  lobby:\n  far:\n    address: a\n'
+    const set = [{ key: 'servers.*.address', value: 'b', ifValue: 'a' }]
+    expect(changed('yaml', text, set)).toBe('servers:\n  lobby:\n  far:\n    address: b\n')
+  })
+
   it('of JSON keeps order, indentation and types', () => {
     const text = '{\n\t"b": [{"port": 1}],\n\t"a": "1",\n\t"on": true\n}\n'
     const set = [
@@ -86,6 +113,7 @@ describe('a configuration file', () => {
       { key: 'c.d', value: null },
       { key: '*.port', value: 3, ifValue: '1' },
     ]
+    expect(changed('json', '{"b":[{"port":1}]}', [{ key: 'b.0.port', value: 2 }])).toBe('{"b":[{"port":2}]}')
     const after = changed('json', text, set.slice(0, 5)) ?? ''
     expect(after).toMatch(/^\{\n\t"b"/)
     expect(JSON.parse(after)).toEqual({ b: [{ port: 25577 }, { port: 2 }], a: '2', on: false, c: { d: null } })
@@ -142,10 +170,17 @@ describe('a configuration file', () => {
     ['json', '{"a":1}', 'a.b', 'single value where a.b needs'],
     ['json', '{}', '__proto__.x', 'has no place'],
     ['json', '{"a":[]}', 'a[5]', 'has no place'],
+    ['json', '{"a":[1]}', 'a.-1', 'has no place'],
     ['yaml', 'a: [', 'a', 'is not valid YAML'],
     ['yaml', 'a: 1\n---\nb: 2', 'a', 'several YAML documents'],
     ['yaml', 'a: 1', 'a.b', 'single value where a.b needs'],
+    ['yaml', 'a: &x {b: 1}\nc: *x', 'c.b', 'an alias where c.b needs'],
+    ['yaml', '- 1', 'a.b', 'has no place a.b'],
+    ['yaml', 'a: [1]', 'a[5].b', 'has no place a[5].b'],
+    ['yaml', 'text', 'a', 'single value where a needs'],
     ['toml', 'a = ', 'a', 'is not valid TOML'],
+    ['toml', 'a.b = 1', 'a.c', 'has no room for more keys of a'],
+    ['toml', '[[a]]\nb = 1', 'a.c', 'has no room for more keys of a'],
     ['toml', 'a = 1', 'a.b', 'a is no table'],
     ['xml', '<a><b></a>', 'a.b', 'is not valid XML'],
     ['xml', '<!DOCTYPE a [<!ENTITY x "y">]><a>&x;</a>', 'a', 'document type'],

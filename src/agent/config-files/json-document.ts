@@ -22,8 +22,9 @@ function parsed(text: string): unknown {
   }
 }
 
-function change(holder: unknown, [step, ...deeper]: readonly Step[], setting: Setting): void {
-  if (step === undefined) return
+function change(holder: unknown, [named, ...deeper]: readonly Step[], setting: Setting): void {
+  if (named === undefined) return
+  const step = Array.isArray(holder) ? placeInList(named) : named
   if (typeof holder !== 'object' || holder === null) {
     throw new ConfigFileProblem(`has a single value where ${setting.key} needs an object or a list`)
   }
@@ -46,4 +47,10 @@ function change(holder: unknown, [step, ...deeper]: readonly Step[], setting: Se
   }
   const value = replacement(setting, textOfValue(current))
   if (value !== undefined) Reflect.set(holder, step, typedValue(value, current))
+}
+
+/** Eggs write the place in a list as `list[0]` and as `list.0`. */
+function placeInList(step: Step): Step {
+  const place = Number(typeof step === 'string' ? step : Number.NaN)
+  return place >= 0 && Number.isSafeInteger(place) && String(place) === step ? place : step
 }

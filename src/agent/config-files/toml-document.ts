@@ -47,7 +47,24 @@ export function changeToml(text: string, settings: readonly Setting[]): string {
   const end = lineEnd(text)
   for (const [name, lines] of added)
     edits.push(insertion(top, text, { table: JSON.parse(name) as string[], lines, end })) // written above
-  return applied(text, edits)
+  const after = applied(text, edits)
+  if (added.size > 0) refuseTwice(after, added)
+  return after
+}
+
+/** A table that stands there by dotted keys, or as one of a list, cannot be given another header. */
+function refuseTwice(after: string, added: ReadonlyMap<string, unknown>): void {
+  try {
+    parseTOML(after, { tomlVersion: '1.0' })
+  } catch {
+    // Their names were written above.
+    const names = [...added.keys()]
+      .map((name) => (JSON.parse(name) as string[]).join('.'))
+      .filter((name) => name !== '')
+    throw new ConfigFileProblem(
+      `has no room for more keys of ${names.join(', ')}: it is no table with a header of its own`,
+    )
+  }
 }
 
 function parsed(text: string): AST.TOMLTopLevelTable {

@@ -1,4 +1,4 @@
-import { Composer, type CST, type Document, isMap, isScalar, isSeq, Lexer, Parser } from 'yaml'
+import { Composer, type CST, type Document, isAlias, isMap, isScalar, isSeq, Lexer, Parser } from 'yaml'
 import { ConfigFileProblem, MOST_CONFIG_DEPTH } from './config-file-problem.ts'
 import { replacement, type Setting, textOfValue } from './setting.ts'
 import { typedValue } from './typed-value.ts'
@@ -10,7 +10,9 @@ const MOST_DEPTH = 2 * MOST_CONFIG_DEPTH
 /** Sets values of a YAML file. Comments, order and what is not named stay; absent maps and keys are added. */
 export function changeYaml(text: string, settings: readonly Setting[]): string {
   const [document, ...others] = parsed(text)
-  if (document === undefined) return changeYaml('{}\n', settings)
+  // Comments alone are no document, and stay before what is set.
+  if (document === undefined)
+    return changeYaml(`${text}${text === '' || text.endsWith('\n') ? '' : '\n'}{}\n`, settings)
   // A map that holds nothing is filled line by line, as people write one.
   if (isMap(document.contents) && document.contents.items.length === 0) document.contents.flow = false
   if (others.length > 0) throw new ConfigFileProblem('holds several YAML documents')
@@ -52,31 +54,63 @@ function refuseTwins(node: unknown): void {
   }
 }
 
+/** A place in a document; a part of it is the key that stands there, which may be a number, a truth or nothing. */
+type Place = readonly unknown[]
+
 /** The places that a path with wildcards names in this document. */
-function placesOf(document: Document, steps: readonly Step[]): (string | number)[][] {
-  let places: (string | number)[][] = [[]]
+function placesOf(document: Document, steps: readonly Step[]): Place[] {
+  let places: Place[] = [[]]
   for (const step of steps) {
     places = places.flatMap((place) => {
-      if (step !== EVERY) return [[...place, step]]
-      const node = place.length === 0 ? document.contents : document.getIn(place, true)
+      const node = nodeAt(document, place)
+      if (step !== EVERY) return [[...place, keyOf(node, step)]]
       if (isSeq(node)) return node.items.map((_, index) => [...place, index])
       if (!isMap(node)) return []
-      return node.items.map(({ key }) => [...place, String(isScalar(key) ? key.value : key)])
+      return node.items.map(({ key }) => [...place, isScalar(key) ? key.value : key])
     })
   }
   return places
 }
 
-function change(document: Document, place: readonly (string | number)[], setting: Setting): void {
-  for (let length = 1; length < place.length; length++) {
-    const node = document.getIn(place.slice(0, length), true)
-    if (isScalar(node) && node.value !== null) {
-      throw new ConfigFileProblem(`has a single value where ${setting.key} needs a map or a list`)
-    }
-    if (isScalar(node)) document.deleteIn(place.slice(0, length))
+function nodeAt(document: Document, place: Place): unknown {
+  return place.length === 0 ? document.contents : document.getIn(place, true)
+}
+
+/** Paths name keys by their texts: `1` is the key 1 where that stands. */
+function keyOf(node: unknown, step: string | number): unknown {
+  if (!isMap(node) || node.has(step)) return step
+  const named = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(step))
+  return isScalar(named?.key) ? named.key.value : step
+}
+
+function change(document: Document, place: Place, setting: Setting): void {
+  for (let length = 0; length < place.length; length++) {
+    refuseHolder(nodeAt(document, place.slice(0, length)), place[length], setting)
   }
   const current: unknown = document.getIn(place)
   const value = replacement(setting, textOfValue(current))
   if (value === undefined) return
+  for (let length = 0; length < place.length; length++) {
+    const above = place.slice(0, length)
+    if (!isNothing(nodeAt(document, above))) continue
+    const made = document.createNode(typeof place[length] === 'number' ? [] : {})
+    if (length === 0) document.contents = made
+    else document.setIn(above, made)
+  }
   document.setIn(place, typedValue(value, current))
+}
+
+/** Refuses what the next part of a path cannot go into. */
+function refuseHolder(node: unknown, next: unknown, { key }: Setting): void {
+  if (isAlias(node)) throw new ConfigFileProblem(`has an alias where ${key} needs a map or a list`)
+  if (isScalar(node) && !isNothing(node))
+    throw new ConfigFileProblem(`has a single value where ${key} needs a map or a list`)
+  const mostItems = isSeq(node) ? node.items.length : isMap(node) ? Number.POSITIVE_INFINITY : 0
+  const isPlace = isSeq(node) || typeof next === 'number' ? Number(next) <= mostItems : true
+  if (!isPlace) throw new ConfigFileProblem(`has no place ${key}`)
+}
+
+/** Where nothing stands behind a key, or in a document. */
+function isNothing(node: unknown): boolean {
+  return node === null || (isScalar(node) && node.value === null)
 }
