@@ -246,6 +246,17 @@ const BROKEN: readonly (readonly [what: string, text: string, findings: readonly
     ['refused: variables.0.rules must be a list of rules, or a text with | between them'],
   ],
   ['variables that are an object', egg({ variables: { a: 1 } }), ['refused: variables must be a list of variables']],
+  [
+    'more variables than a template has',
+    egg({ variables: Array.from({ length: 201 }, (_, at) => ({ ...VARIABLE, env_variable: `V${at}` })) }),
+    ['refused: variables must have at most 200 entries'],
+  ],
+  [
+    'more features than are read',
+    egg({ features: Array.from({ length: 501 }, (_, at) => `f${at}`) }),
+    ['refused: features must have at most 500 entries'],
+  ],
+  ['a version that is null', egg({ meta: null }), ['warning: meta.version is missing; it looks like PTDL_v2']],
   ['features that are a number', egg({ features: 3 }), ['refused: features must be a list']],
   [
     'a pattern of files that is too long',

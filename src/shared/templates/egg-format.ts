@@ -13,13 +13,17 @@ const anything = z.unknown().optional()
 const text = (most: number) => anything.transform(asText).pipe(z.string().max(most))
 const needed = (most: number) => anything.transform(asText).pipe(z.string().trim().min(1, 'is required').max(most))
 const flag = anything.transform((value) => value === true || value === 1 || value === '1' || value === 'true')
+/** Says what a value must be that is something else; how much a list may hold is said by its own words. */
+const kindOf = (words: string) => ({
+  error: ({ code }: z.core.$ZodRawIssue) => (code === 'invalid_type' ? words : undefined),
+})
 /** A list, or a map with the same values; an empty map is how YAML exporters write an empty list. */
 const texts = anything
   .transform((value) => {
     if (value === null || value === undefined || value === '') return []
     return isObject(value) ? Object.values(value) : value
   })
-  .pipe(z.array(z.union([z.string(), z.number(), z.boolean()]).transform(String), 'must be a list').max(500))
+  .pipe(z.array(z.union([z.string(), z.number(), z.boolean()]).transform(String), kindOf('must be a list')).max(500))
 
 const EggVariable = z.looseObject({
   name: text(200),
@@ -41,7 +45,7 @@ export type EggVariable = z.infer<typeof EggVariable>
 
 /** What all formats have in common, every field as the panels of eggs read it. */
 export const Egg = z.looseObject({
-  meta: z.looseObject({ update_url: z.string().nullish().catch(null) }).optional(),
+  meta: z.looseObject({ update_url: z.string().nullish().catch(null) }).nullish(),
   uuid: z.string().max(100).nullish().catch(null),
   name: needed(100),
   author: text(200),
@@ -64,7 +68,7 @@ export const Egg = z.looseObject({
     })
     .nullish(),
   variables: z
-    .array(EggVariable, 'must be a list of variables')
+    .array(EggVariable, kindOf('must be a list of variables'))
     .max(200)
     .nullish()
     .transform((value) => value ?? []),
