@@ -83,7 +83,7 @@ const target: TargetState = {
           maxCpuCores: 4,
           runtimes: ['docker'],
         },
-        ...{ isAgentTooOld: false, freeMemoryMb: 4096, takenPorts: new Set<string>() },
+        ...{ isAgentTooOld: false, freeMemoryMb: 4096, freeCpuCores: null, takenPorts: new Set<string>() },
       },
     ],
   ]),

@@ -3,7 +3,7 @@ import { RuntimeReport } from '../../../../shared/protocol/node.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { effectiveMaximum } from '../../fleet/nodes/capacity.ts'
-import { nodeUsage } from '../../fleet/nodes/rows.ts'
+import { nodeUsage, roundedCores } from '../../fleet/nodes/rows.ts'
 import { listMapped } from './map.ts'
 import { contentHash } from './plan/content-hash.ts'
 import type { Brought, TargetNodeState, TargetState } from './plan/state.ts'
@@ -70,12 +70,13 @@ async function nodesOf(
     .execute()
   const states = rows.map((row): [string, TargetNodeState] => {
     const { id, name, locationId, defaultIp, maxCpuCores } = row
-    const { memoryMb } = effectiveMaximum(row)
+    const { memoryMb, cpuCores } = effectiveMaximum(row)
     const taken = ports.flatMap(({ nodeId, ip, port }) => (nodeId === id ? [`${ip} ${port}`] : []))
     const freeMemoryMb = memoryMb === null ? null : Math.max(0, memoryMb - usage(id).memoryMb)
+    const freeCpuCores = cpuCores === null ? null : Math.max(0, roundedCores(cpuCores - usage(id).cpuCores))
     const runtimes = parseJson(RuntimeReport.array(), row.runtimes).flatMap((one) => (one.ok ? [one.name] : []))
     const about = { id, name, locationId, defaultIp, maxCpuCores, isAgentTooOld: isAgentTooOld(id) }
-    return [id, { ...about, runtimes, freeMemoryMb, takenPorts: new Set(taken) }]
+    return [id, { ...about, runtimes, freeMemoryMb, freeCpuCores, takenPorts: new Set(taken) }]
   })
   return new Map(states)
 }

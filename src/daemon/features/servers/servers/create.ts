@@ -44,6 +44,14 @@ export interface Surroundings {
   readonly together?: ClaimsTogether
 }
 
+/** What is different about a server that comes from elsewhere. */
+export interface Moved {
+  /** `undefined`: it is given one. */
+  readonly uuid: string | undefined
+  /** Somebody has decided that the node takes it beyond what its servers may be given. */
+  readonly isBeyondNode: boolean
+}
+
 /** A server that may be made: what is written of it, and what that leaves. */
 export interface NewServerPlan {
   readonly row: NewServerRow
@@ -59,7 +67,7 @@ export interface NewServerPlan {
 export async function insertServer(
   work: CreationWork,
   body: Body,
-  moved?: { readonly uuid: string | undefined },
+  moved?: Moved,
 ): Promise<{ id: string; commandId: string; done: Done }> {
   const { tx, deps } = work
   const ownerId = await ownerOf(work, body)
@@ -80,7 +88,7 @@ export async function planServer(
   work: CreationWork,
   body: Body,
   { ownerId, template, node, namesake, holds, together }: Surroundings,
-  moved?: { readonly uuid: string | undefined },
+  moved?: Moved,
 ): Promise<NewServerPlan> {
   const { tx, deps, holder } = work
   if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
@@ -111,7 +119,8 @@ export async function planServer(
     throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
   }
   if (namesake !== undefined) throw nameTaken(body.name, namesake)
-  refuseBeyond(node, node.given, { memoryMb: body.allocatedMemoryMb, cpuCores: body.allocatedCpuCores })
+  if (moved?.isBeyondNode !== true)
+    refuseBeyond(node, node.given, { memoryMb: body.allocatedMemoryMb, cpuCores: body.allocatedCpuCores })
   const runtime = chooseRuntime(body.runtime, template.runtimes, parseJson(RuntimeReport.array(), node.runtimes))
   const id = newId('srv', deps.clock)
   const { clock, portLooks: looks } = deps

@@ -1,5 +1,7 @@
+import type { Resources } from '../../../fleet/nodes/capacity.ts'
+import { roundedCores } from '../../../fleet/nodes/rows.ts'
 import { planBelongings } from './belongings.ts'
-import { targetLimits } from './limits.ts'
+import { type TargetLimits, targetLimits } from './limits.ts'
 import { PortPlan } from './ports.ts'
 import type { Planning, ServerInScope } from './scope.ts'
 
@@ -9,15 +11,15 @@ const REQUESTS_PER_SERVER = 4
 /** What this plan gives to servers on the target nodes. */
 interface Room {
   readonly ports: PortPlan
-  /** MiB, by target node. */
-  readonly memory: Map<string, number>
+  /** Memory and cores, by target node. */
+  readonly given: Map<string, Resources>
 }
 
 /** Servers with all that belongs to them, one server after the other. */
 export function planServers(planning: Planning, servers: readonly ServerInScope[]): void {
   if (!planning.phases.has('servers')) return
   refuseOldAgents(planning, servers)
-  const room = { ports: new PortPlan(), memory: new Map<string, number>() }
+  const room = { ports: new PortPlan(), given: new Map<string, Resources>() }
   for (const one of servers) planServer(planning, room, one)
 }
 
@@ -97,9 +99,15 @@ function planServer(planning: Planning, room: Room, { server, node }: ServerInSc
     })
   }
   const ports = portsFor(planning, room, { server, node })
-  claimMemory(planning, room, { server, node, memoryMb: limits.memoryMb })
+  claimCapacity(planning, room, { server, node, limits })
   const op = draft.conflicts.length > before ? 'conflict' : 'create'
-  draft.add({ ...base, target: target(null), op, input: { ...input, ports, isNewUuid: there !== undefined, op } })
+  const beyond = options.conflicts.capacity === 'warn' ? { isBeyondNode: true } : {}
+  draft.add({
+    ...base,
+    target: target(null),
+    op,
+    input: { ...input, ports, isNewUuid: there !== undefined, ...beyond, op },
+  })
   planBelongings(planning, { server, node })
 }
 
@@ -120,15 +128,25 @@ function portsFor({ request, draft }: Planning, { ports: all }: Room, { server, 
   return [...ports]
 }
 
-function claimMemory(
+/** What the creation of the server is going to count: the record of one that its node has no room for is refused. */
+function claimCapacity(
   { request, draft }: Planning,
-  { memory }: Room,
-  { server, node, memoryMb }: ServerInScope & { readonly memoryMb: number },
+  { given }: Room,
+  { server, node, limits }: ServerInScope & { readonly limits: TargetLimits },
 ): void {
-  const given = (memory.get(node.id) ?? 0) + memoryMb
-  memory.set(node.id, given)
-  if (node.freeMemoryMb === null || given <= node.freeMemoryMb) return
-  const text = `With it the servers that come to ${node.name} need ${given} MiB of memory; ${node.freeMemoryMb} MiB are free`
+  const before = given.get(node.id) ?? { memoryMb: 0, cpuCores: 0 }
+  const memoryMb = before.memoryMb + limits.memoryMb
+  const cpuCores = roundedCores(before.cpuCores + limits.cpuCores)
+  given.set(node.id, { memoryMb, cpuCores })
+  const { freeMemoryMb, freeCpuCores } = node
+  const short = [
+    ...(freeMemoryMb !== null && memoryMb > freeMemoryMb
+      ? [`${memoryMb} MiB of memory; ${freeMemoryMb} MiB are free`]
+      : []),
+    ...(freeCpuCores !== null && cpuCores > freeCpuCores ? [`${cpuCores} cores; ${freeCpuCores} are free`] : []),
+  ]
+  if (short.length === 0) return
+  const text = `With it the servers that come to ${node.name} need ${short.join(', and ')}`
   if (request.options.conflicts.capacity === 'warn') draft.warn(`server ${server.name}: ${text}`)
   else {
     draft.conflict('CAPACITY', { type: 'server', id: server.id, name: server.name }, text, {

@@ -59,6 +59,8 @@ export interface TargetNodeState {
   readonly runtimes: readonly string[]
   /** MiB that its servers may still be given; `null`: as much as anybody asks for. */
   readonly freeMemoryMb: number | null
+  /** Cores, in the same way. */
+  readonly freeCpuCores: number | null
   /** `ip port` of all that is taken there. */
   readonly takenPorts: ReadonlySet<string>
 }

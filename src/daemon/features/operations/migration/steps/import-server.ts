@@ -63,9 +63,11 @@ export const importServer = stepAction({
       )
       .default([]),
     isNewUuid: z.boolean().default(false),
+    /** It comes although its node has no room for it by what its servers have been given. */
+    isBeyondNode: z.boolean().default(false),
     op: z.enum(['create', 'update']),
   }),
-  run: async (context, { source, nodeId, limits, notes, ports, isNewUuid, op }) => {
+  run: async (context, { source, nodeId, limits, notes, ports, isNewUuid, isBeyondNode, op }) => {
     const { deps, principal, sourceFp, targetId } = context
     return async (tx) => {
       const hash = contentHash(source)
@@ -151,7 +153,7 @@ export const importServer = stepAction({
       const record = (fact: Parameters<typeof recordFact>[2]): Promise<void> =>
         recordFact(tx, { deps, principal }, fact)
       const work = { tx, deps, caller: undefined, userId: null, holder, record: (): Promise<void> => Promise.resolve() }
-      const made = await insertServer(work, read.data, { uuid: isNewUuid ? undefined : source.uuid })
+      const made = await insertServer(work, read.data, { uuid: isNewUuid ? undefined : source.uuid, isBeyondNode })
       const { audit, events = [] } = made.done
       await record({ audit: audit && { ...audit, action: 'server.create', resource: 'server' }, events })
       for (const { ip, port } of further) {
