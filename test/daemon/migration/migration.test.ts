@@ -133,6 +133,31 @@ describe('a migration', () => {
     expect(again.planHash).toBe(job.planHash)
   })
 
+  it('is planned without a server that is deleted on the source meanwhile, and says so', async () => {
+    const { source } = stage
+    const isRead = (): boolean =>
+      source.log
+        .slice(from)
+        .some(({ path, query, status }) => path.endsWith('/servers') && query.includes('include') && status === 200)
+    await source.setFaults({ delayMs: 150 })
+    const from = source.log.length
+    const jobId = await stage.start({ dryRun: true })
+    const deleted = await (async () => {
+      while (!isRead()) await new Promise((resolve) => setTimeout(resolve, 5))
+      return source.world.servers.pop()
+    })()
+    if (deleted === undefined) throw new Error('the source has no server')
+    try {
+      const job = await stage.in(jobId)
+      expect(job).toMatchObject({ status: 'completed', error: null })
+      expect(job.plan?.warnings).toContain(`server ${deleted.name} cannot be read: it has just been deleted there`)
+      const left = job.plan?.items.filter(({ action }) => action === 'import_server')
+      expect(left?.map(({ op }) => op).sort()).toEqual(['create', 'create', 'skip'])
+    } finally {
+      source.world.servers.push(deleted)
+    }
+  })
+
   it('brings servers with all that belongs to them, and leaves the source as it was', async () => {
     const before = stage.source.state()
     const { planHash } = await stage.moved({ dryRun: true })

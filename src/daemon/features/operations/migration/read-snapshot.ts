@@ -38,21 +38,34 @@ export async function readSnapshot(
   const perServer = new Map<string, ServerBelongings>()
   const waiting = servers.filter(isWanted)
   const next = waiting.values()
+  const belongingsOf = async (server: SourceServer): Promise<ServerBelongings> => {
+    const databases = await items(source.databases(server, signal))
+    return {
+      subusers: server.subusers ?? (await ofServer(server, 'subuser', source.subusers(server, signal))),
+      databases: databases.map(({ password: _secret, ...database }) => database),
+      schedules: await ofServer(server, 'schedule', source.schedules(server, signal)),
+      backups: await ofServer(server, 'backup', source.backups(server, signal)),
+    }
+  }
+  const gone = new Set<SourceServer>()
   const read = async (): Promise<void> => {
     for (const server of next) {
-      const databases = await items(source.databases(server, signal))
-      perServer.set(server.id, {
-        subusers: server.subusers ?? (await ofServer(server, 'subuser', source.subusers(server, signal))),
-        databases: databases.map(({ password: _secret, ...database }) => database),
-        schedules: await ofServer(server, 'schedule', source.schedules(server, signal)),
-        backups: await ofServer(server, 'backup', source.backups(server, signal)),
-      })
+      try {
+        perServer.set(server.id, await belongingsOf(server))
+      } catch (error) {
+        // Somebody has deleted it since the list was read; of one that is still there something else is wrong.
+        const isMissing = error instanceof SourceFailure && error.problem === 'missing'
+        if (!isMissing || (await source.server(server.id, signal)) !== undefined) throw error
+        gone.add(server)
+        unreadable.push({ kind: 'server', id: server.id, name: server.name, reason: 'it has just been deleted there' })
+      }
     }
   }
   await Promise.all(Array.from({ length: AT_A_TIME }, read))
   const { flavor, fingerprint } = source
   const losses = source.losses(users)
-  const all = { locations, nests, eggs, nodes, users, servers, mounts: mounts?.items ?? [] }
+  const there = servers.filter((server) => !gone.has(server))
+  const all = { locations, nests, eggs, nodes, users, servers: there, mounts: mounts?.items ?? [] }
   const isDirectory = source.directory !== null
   const { perMinute: requestsPerMinute } = source.usage
   return { flavor, fingerprint, isDirectory, ...all, perServer, unreadable, losses, requestsPerMinute }
