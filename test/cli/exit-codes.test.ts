@@ -51,6 +51,11 @@ describe('the exit codes of the real binary against a real daemon', () => {
     expect(found, found.message).toMatchObject({ exit, code })
   })
 
+  it('2: a file whose alias names what it stands in is refused by its name', async () => {
+    const found = await outcome(['templates', 'create', '-F', '-'], { input: 'name: a\nfeatures: &a { more: *a }\n' })
+    expect(found).toMatchObject({ exit: 2, code: 'FILE_UNREADABLE', message: '- has an alias inside of what it names' })
+  })
+
   it('3: one of two orders was refused, and the other is carried out', async () => {
     const ran = await panel.run(['servers', 'install', 'game', 'rest', '--wait'])
     expect(ran, ran.stderr).toMatchObject({ code: 3 })

@@ -44,8 +44,18 @@ export async function parseObject(path: string, text: string): Promise<Record<st
     const reason = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
     throw new CliFailure('FILE_UNREADABLE', `${path} is not valid YAML or JSON: ${reason}`, { cause: error })
   }
+  refuseCircle(path, value)
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
   throw new CliFailure('FILE_UNREADABLE', `${path} must hold one object`)
+}
+
+/** An alias of YAML may name what it stands in, which no request can hold. */
+function refuseCircle(path: string, value: unknown): void {
+  try {
+    JSON.stringify(value)
+  } catch (error) {
+    throw new CliFailure('FILE_UNREADABLE', `${path} has an alias inside of what it names`, { cause: error })
+  }
 }
 
 /** `NAME=value` lines, as in `.env` files; blank lines and `#` comments are skipped. */
