@@ -63,6 +63,11 @@ export function eggPatch({ template, described, beside }: ImportedEgg): Partial<
   return Object.fromEntries(fields)
 }
 
+/** What a variable of an egg is called here: names that systems and shells need for themselves have another one. */
+export function variableHere(name: string): string {
+  return RESERVED_VARIABLES.has(name) || SHELL_VARIABLES.has(name) ? `SERVER_${name}`.slice(0, 191) : name
+}
+
 /** Whether a document is an egg of any version, known or not. */
 export function isEgg(value: unknown): boolean {
   return eggFormat(value) !== undefined
@@ -356,8 +361,8 @@ class Import {
       this.#note('unused', field, 'begins with a digit: no shell has such a variable')
       return undefined
     }
-    if (!RESERVED_VARIABLES.has(name) && !SHELL_VARIABLES.has(name)) return name
-    const other = `SERVER_${name}`.slice(0, 191)
+    const other = variableHere(name)
+    if (other === name) return name
     if (taken.has(other)) {
       this.#note('unused', field, `${name} is a name of the system, and ${other} is taken`)
       return undefined

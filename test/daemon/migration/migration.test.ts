@@ -32,7 +32,18 @@ beforeAll(async () => {
   stage = await MigrationStage.open({
     source: {
       ...{ servers: 3, nodes: 1, filesPerServer: 2, fileKb: 4, ...none },
-      customize: ({ servers }) => {
+      customize: ({ servers, eggs }) => {
+        const [first, own] = servers
+        const egg = eggs.find(({ id }) => id === first?.eggId)
+        const home = egg?.variables[0]
+        if (first !== undefined && egg !== undefined && home !== undefined) {
+          // A shell has this name for itself, so that it is another one here.
+          egg.variables.push({ ...home, id: 900, envVariable: 'HOSTNAME', defaultValue: '', rules: ['nullable'] })
+          first.environment = { ...first.environment, HOSTNAME: 'first.example' }
+          egg.startup += ' --host {{HOSTNAME}}'
+          first.startup = egg.startup
+        }
+        if (own !== undefined) own.startup = './own {{SERVER_JARFILE}} \\"{{SERVER_PORT}}\\"'
         // It can be read, and there is no such day.
         const never = servers[0]?.schedules.find(({ name }) => name === 'odd times')
         if (never !== undefined) never.cron = { minute: '0', hour: '0', dayOfMonth: '31', month: '2', dayOfWeek: '*' }
@@ -199,6 +210,16 @@ describe('a migration', () => {
       'running',
       'completed',
     ])
+  })
+
+  it('gives servers the line of their template, or their own, with the words that they have on the source', async () => {
+    const servers = await stage.servers()
+    const [first, own] = stage.source.world.servers.map(({ uuid }) => servers.find((one) => one.uuid === uuid))
+    expect(first).toMatchObject({ startupCommand: null, environment: { SERVER_HOSTNAME: 'first.example' } })
+    expect(first?.template.startup).toBe(
+      'java -Xms128M -Xmx{{SERVER_MEMORY | split}}M -jar {{SERVER_JARFILE | split}} --host {{SERVER_HOSTNAME | split}}',
+    )
+    expect(own?.startupCommand).toBe('./own {{SERVER_JARFILE | split}} "{{SERVER_PORT}}"')
   })
 
   it('brings only what differs when it is done again', async () => {

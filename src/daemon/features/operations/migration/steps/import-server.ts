@@ -1,5 +1,8 @@
 import { z } from 'zod'
 import { NewServer } from '../../../../../shared/api/servers.ts'
+import { StartupLineProblem } from '../../../../../shared/kernel/startup-line.ts'
+import { variableHere } from '../../../../../shared/templates/egg-import.ts'
+import { eggStartup } from '../../../../../shared/templates/egg-startup.ts'
 import { checkEnvironment } from '../../../../../shared/templates/variable-rules.ts'
 import { recordFact, userIdOf } from '../../../../access/operation.ts'
 import type { Tx } from '../../../../db/db.ts'
@@ -86,8 +89,12 @@ export const importServer = stepAction({
       if (template === undefined) throw new StepRefusal('TEMPLATE_NOT_FOUND', 'Its template has been deleted here')
       const definition = definitionOf(template)
       const known = new Set(definition.variables.map(({ name }) => name))
-      const environment = Object.fromEntries(Object.entries(source.environment).filter(([name]) => known.has(name)))
-      const unknown = Object.keys(source.environment).filter((name) => !known.has(name))
+      const renamed = namesHere(source.environment, known)
+      const named = Object.entries(source.environment).map(
+        ([name, value]) => [renamed.get(name) ?? name, value] as const,
+      )
+      const environment = Object.fromEntries(named.filter(([name]) => known.has(name)))
+      const unknown = named.flatMap(([name]) => (known.has(name) ? [] : [name]))
       const said = [...notes]
       if (unknown.length > 0) said.push(`variables that its template does not have: ${unknown.join(', ')}`)
       const { problems } = checkEnvironment(definition.variables, environment, {})
@@ -131,7 +138,7 @@ export const importServer = stepAction({
       const ownerId = source.ownerId === '' ? userIdOf(principal) : await mapped('user', source.ownerId)
       const name = await freeName(tx, { ownerId: ownerId ?? '', name: fittingName(source.name) })
       if (name !== source.name) said.push(`it is called ${name} here; its name on the source is ${source.name}`)
-      const ownLine = source.startup !== '' && source.startup !== definition.startup ? source.startup : undefined
+      const line = source.startup === '' ? {} : lineHere(source.startup, { definition, renamed, said })
       const asked = {
         ...{ name, description, templateId, nodeId, locationId: node.locationId, environment, ...sizes },
         ownerId: ownerId ?? undefined,
@@ -141,9 +148,9 @@ export const importServer = stepAction({
         image: hasImage && source.image !== '' ? source.image : undefined,
         start: false,
       }
-      const withLine = ownLine === undefined ? undefined : NewServer.safeParse({ ...asked, startupCommand: ownLine })
+      const withLine = line === undefined ? undefined : NewServer.safeParse({ ...asked, ...line })
       const read = withLine?.success === true ? withLine : NewServer.safeParse(asked)
-      if (withLine?.success === false)
+      if (withLine?.success !== true && read.success)
         said.push('its own startup line cannot be used here; it has that of its template')
       if (!read.success) {
         const [issue] = read.error.issues
@@ -174,6 +181,46 @@ export const importServer = stepAction({
     }
   },
 })
+
+/** Variables of a server that its template has by another name. */
+function namesHere(
+  environment: Readonly<Record<string, string>>,
+  known: ReadonlySet<string>,
+): ReadonlyMap<string, string> {
+  const pairs = Object.keys(environment).map((name) => [name, variableHere(name)] as const)
+  return new Map(pairs.filter(([name, here]) => here !== name && known.has(here) && !Object.hasOwn(environment, here)))
+}
+
+/**
+ * What a server is created with for its line on the source, which is written as those of eggs are: nothing where that is the line of its
+ * template, the name of another one of the template, else a line of its own. `undefined`: it cannot be followed.
+ */
+function lineHere(
+  text: string,
+  {
+    definition,
+    renamed,
+    said,
+  }: {
+    readonly definition: ReturnType<typeof definitionOf>
+    readonly renamed: ReadonlyMap<string, string>
+    readonly said: string[]
+  },
+): { readonly startupName?: string; readonly startupCommand?: string } | undefined {
+  if (text === definition.startup) return {}
+  try {
+    const { command, shell } = eggStartup(text, renamed)
+    if (command === definition.startup) return {}
+    const listed = definition.startupCommands.find((one) => one.command === command)
+    if (listed !== undefined) return { startupName: listed.name }
+    if (shell === 'bash' && definition.shell !== 'bash')
+      said.push('its own startup line is written for bash, and its template runs lines by sh')
+    return { startupCommand: command }
+  } catch (error) {
+    if (error instanceof StartupLineProblem) return undefined
+    throw error
+  }
+}
 
 /** Whose servers all have names of their own here; on the source they need not. */
 async function freeName(
