@@ -17,8 +17,9 @@ import {
 import { createNode, createNodeKey } from '../../../src/shared/api/nodes.ts'
 import { createRole } from '../../../src/shared/api/roles.ts'
 import { createTask, listTasks } from '../../../src/shared/api/schedules.ts'
+import { suspendServer } from '../../../src/shared/api/suspension.ts'
 import { createUser } from '../../../src/shared/api/users.ts'
-import type { LocationId, MigrationId, MigrationStepId } from '../../../src/shared/kernel/ids.ts'
+import type { LocationId, MigrationId, MigrationStepId, ServerId } from '../../../src/shared/kernel/ids.ts'
 import { AgentPeer } from '../agent-peer.ts'
 import { ConsoleReader } from '../console-reader.ts'
 import { refusal } from '../place-panel.ts'
@@ -240,6 +241,29 @@ describe('a migration', () => {
     const job = await stage.moved()
     expect(failedSteps(job)).toEqual([])
     for (const { id, uuid } of await stage.servers()) expect(await stage.filesOf(id)).toEqual(stage.manifestOf(uuid))
+  })
+
+  it('brings another line and image of a server that it has brought before, and what is new of one that is suspended', async () => {
+    const [, own, third] = stage.source.world.servers
+    if (own === undefined || third === undefined) throw new Error('the source has no such servers')
+    const here = async (uuid: string) => (await stage.servers()).find((one) => one.uuid === uuid)
+    own.startup = './other {{SERVER_JARFILE}}'
+    own.image = 'registry.example/yolks:java_21'
+    third.description = 'resting'
+    const { id: serverId } = (await here(third.uuid)) ?? { id: '' as ServerId }
+    // One whose files have not come is suspended as well.
+    await stage.panel.client.call(suspendServer, { params: { serverId }, body: { reason: 'resting' } })
+    const job = await stage.moved()
+    expect(failedSteps(job)).toEqual([])
+    const brought = { startupCommand: './other {{SERVER_JARFILE | split}}', image: 'registry.example/yolks:java_21' }
+    expect(await here(own.uuid)).toMatchObject(brought)
+    expect(await here(third.uuid)).toMatchObject({ description: 'resting', status: 'suspended' })
+    own.startup = stage.source.world.eggs.find(({ id }) => id === own.eggId)?.startup ?? ''
+    third.description = 'still resting'
+    const again = await stage.moved()
+    expect(failedSteps(again)).toEqual([])
+    expect(await here(own.uuid)).toMatchObject({ ...brought, startupCommand: null })
+    expect(await here(third.uuid)).toMatchObject({ description: 'still resting', status: 'suspended' })
   })
 
   it('leaves out a schedule for which its server has no room here, and brings the rest', async () => {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { NewServer } from '../../../../../shared/api/servers.ts'
-import { StartupLineProblem } from '../../../../../shared/kernel/startup-line.ts'
+import { StartupLineProblem, startupLineProblem } from '../../../../../shared/kernel/startup-line.ts'
 import { variableHere } from '../../../../../shared/templates/egg-import.ts'
 import { eggStartup } from '../../../../../shared/templates/egg-startup.ts'
 import { checkEnvironment } from '../../../../../shared/templates/variable-rules.ts'
@@ -105,6 +105,9 @@ export const importServer = stepAction({
       }
       const images = [definition.image, ...definition.images.map((one) => one.image)]
       const hasImage = source.image === '' || images.includes(source.image)
+      const image = hasImage && source.image !== '' ? source.image : null
+      const line = source.startup === '' ? {} : lineHere(source.startup, { definition, renamed, said })
+      if (line === undefined) said.push('its own startup line cannot be used here; it has that of its template')
       if (!hasImage) said.push(`its image ${source.image} is none of its template; it runs in that of its template`)
       const sizes = {
         allocatedMemoryMb: limits.memoryMb,
@@ -122,12 +125,18 @@ export const importServer = stepAction({
           notes: { warnings: said, ...more },
         }) as const
       if (op === 'update' && targetId !== null) {
-        const renamed = async (): Promise<string> => {
+        const nameFor = async (): Promise<string> => {
           const row = await tx.q.selectFrom('server').select('ownerId').where('id', '=', targetId).executeTakeFirst()
           return freeName(tx, { ownerId: row?.ownerId ?? '', name: fittingName(source.name), exceptId: targetId })
         }
-        const body = { name: await renamed(), description, environment, ...sizes }
-        await call(tx, updateServer, { deps, principal, params: { serverId: targetId }, body })
+        const body = {
+          ...{ name: await nameFor(), description, environment, ...sizes },
+          ...(source.image === '' ? {} : { image }),
+          ...(source.startup === '' ? {} : { startupCommand: null, startupName: null, ...line }),
+        }
+        await whileInUse(tx, targetId, () =>
+          call(tx, updateServer, { deps, principal, params: { serverId: targetId }, body }),
+        )
         return done(targetId)
       }
       const [primary, ...further] = ports
@@ -138,20 +147,17 @@ export const importServer = stepAction({
       const ownerId = source.ownerId === '' ? userIdOf(principal) : await mapped('user', source.ownerId)
       const name = await freeName(tx, { ownerId: ownerId ?? '', name: fittingName(source.name) })
       if (name !== source.name) said.push(`it is called ${name} here; its name on the source is ${source.name}`)
-      const line = source.startup === '' ? {} : lineHere(source.startup, { definition, renamed, said })
       const asked = {
         ...{ name, description, templateId, nodeId, locationId: node.locationId, environment, ...sizes },
         ownerId: ownerId ?? undefined,
         primaryIp: primary.ip,
         primaryPort: primary.port,
         databaseAllocation: source.featureLimits.databases ?? MOST_DATABASES,
-        image: hasImage && source.image !== '' ? source.image : undefined,
+        image,
+        ...line,
         start: false,
       }
-      const withLine = line === undefined ? undefined : NewServer.safeParse({ ...asked, ...line })
-      const read = withLine?.success === true ? withLine : NewServer.safeParse(asked)
-      if (withLine?.success !== true && read.success)
-        said.push('its own startup line cannot be used here; it has that of its template')
+      const read = NewServer.safeParse(asked)
       if (!read.success) {
         const [issue] = read.error.issues
         throw new StepRefusal('VALIDATION_ERROR', `${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim())
@@ -182,6 +188,17 @@ export const importServer = stepAction({
   },
 })
 
+type Definition = ReturnType<typeof definitionOf>
+
+/** Nobody edits a suspended server; one whose files have not come yet, or that rests on the source too, gets what is new of its record. */
+async function whileInUse(tx: Tx, serverId: string, work: () => Promise<unknown>): Promise<void> {
+  const servers = tx.q.updateTable('server').where('id', '=', serverId)
+  const row = await tx.q.selectFrom('server').select('suspendedAt').where('id', '=', serverId).executeTakeFirst()
+  if (row?.suspendedAt != null) await servers.set({ suspendedAt: null }).execute()
+  await work()
+  if (row?.suspendedAt != null) await servers.set({ suspendedAt: row.suspendedAt }).execute()
+}
+
 /** Variables of a server that its template has by another name. */
 function namesHere(
   environment: Readonly<Record<string, string>>,
@@ -202,7 +219,7 @@ function lineHere(
     renamed,
     said,
   }: {
-    readonly definition: ReturnType<typeof definitionOf>
+    readonly definition: Definition
     readonly renamed: ReadonlyMap<string, string>
     readonly said: string[]
   },
@@ -213,6 +230,8 @@ function lineHere(
     if (command === definition.startup) return {}
     const listed = definition.startupCommands.find((one) => one.command === command)
     if (listed !== undefined) return { startupName: listed.name }
+    const isUsable = NewServer.shape.startupCommand.safeParse(command).success
+    if (!isUsable || startupLineProblem(command) !== undefined) return undefined
     if (shell === 'bash' && definition.shell !== 'bash')
       said.push('its own startup line is written for bash, and its template runs lines by sh')
     return { startupCommand: command }
