@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { URI } from 'otpauth'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { removeServerAccess, setServerAccess } from '../../../src/shared/api/access.ts'
-import { createApiKey, deleteApiKey } from '../../../src/shared/api/api-keys.ts'
+import { createApiKey, deleteApiKey, updateApiKey } from '../../../src/shared/api/api-keys.ts'
 import { changePassword } from '../../../src/shared/api/auth.ts'
 import { createBackup, restoreBackup } from '../../../src/shared/api/backups.ts'
 import { getJob } from '../../../src/shared/api/jobs.ts'
@@ -215,6 +215,29 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     const before = (await tokens()).length
     await panel.client.call(deleteApiKey, { params: { keyId: id } } as never)
     expect(await tokens()).toHaveLength(before - 1)
+  })
+
+  test('a token of an API key may what the key may at each moment, and nothing while it is switched off', async () => {
+    const { panel, serverId } = stage
+    const rights = ['file.sftp', 'file.read', 'file.write', 'console.read', 'console.write']
+    const made = { name: 'deploy', permissions: rights }
+    const { id, key } = await panel.client.call(createApiKey, { body: made } as never)
+    const info = await panel.as(key).call(sftpInfo, { query: { serverId } } as never)
+    const { username: user, sftpPassword } = info
+    const password = sftpPassword ?? ''
+    const change = (body: object) => panel.client.call(updateApiKey, { params: { keyId: id }, body } as never)
+    const write = () => stage.sftp(['mkdir deploys', 'rmdir deploys'], { user, password })
+    const list = () => stage.sftp(['ls /'], { user, password })
+    expect(await write()).toMatchObject({ status: 0 })
+    const open = await openClient(stage, { user, password })
+    await change({ permissions: ['file.sftp', 'file.read'] })
+    expect(await write()).toMatchObject({ status: 1 })
+    expect(await list()).toMatchObject({ status: 0 })
+    await change({ enabled: false })
+    await open.closed
+    expect(await list()).toMatchObject({ status: 255 })
+    await change({ enabled: true })
+    expect(await list()).toMatchObject({ status: 0 })
   })
 
   test('whatever takes the right away ends idle sessions, and those with files open, of all connections', async () => {

@@ -16,6 +16,8 @@ import { findToken, isToken } from './rows.ts'
 /** Who has come in, by what. */
 export interface Authenticated extends CredentialOf {
   readonly isReadOnly: 0 | 1
+  /** The API key that has made a token. */
+  readonly apiKeyId: string | null
   /** The server of a token; other credentials are good for all of their user's. */
   readonly serverId: string | null
   /** Why they do not come in all the same. */
@@ -59,7 +61,8 @@ async function byKey({ db }: SftpDeps, { id: userId }: Account, text: string): P
   if (typeof key === 'string') return undefined
   const row = await findSshKey(db.read, userId, key.fingerprint)
   if (row === undefined) return undefined
-  return { userId, method: 'key', credential: row.id, isReadOnly: row.isReadOnly, serverId: null, refusal: undefined }
+  const { id: credential, isReadOnly } = row
+  return { userId, method: 'key', credential, isReadOnly, apiKeyId: null, serverId: null, refusal: undefined }
 }
 
 async function byToken(
@@ -74,8 +77,8 @@ async function byToken(
     await deps.db.write((tx) => recordFailure(deps, tx, { ...attempt, userId: found?.id }))
     return undefined
   }
-  const { userId, id: credential, serverId } = row
-  return { userId, method: 'token', credential, isReadOnly: 0, serverId, refusal: undefined }
+  const { userId, id: credential, apiKeyId, serverId } = row
+  return { userId, method: 'token', credential, isReadOnly: 0, apiKeyId, serverId, refusal: undefined }
 }
 
 async function byPassword(
@@ -90,7 +93,8 @@ async function byPassword(
   const current = await accountById(deps.db.read, account.id)
   const credential = passwordMark(current.passwordHash ?? '')
   const refusal = await passwordRefusal(deps, at, current)
-  return { userId: account.id, method: 'password', credential, isReadOnly: 0, serverId: null, refusal }
+  const whole = { isReadOnly: 0, apiKeyId: null, serverId: null } as const
+  return { userId: account.id, method: 'password', credential, ...whole, refusal }
 }
 
 async function passwordRefusal({ mailer }: SftpDeps, at: At, account: Account): Promise<string | undefined> {

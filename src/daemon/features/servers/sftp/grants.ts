@@ -12,6 +12,12 @@ import type { SftpSessionRow } from './rows.ts'
 /** By what somebody has come in. */
 export type CredentialOf = Pick<SftpSessionRow, 'userId' | 'method' | 'credential'>
 
+/** On what somebody's rights are looked up. */
+interface Standing extends Pick<SftpSessionRow, 'userId' | 'serverId' | 'nodeId' | 'isReadOnly'> {
+  /** The API key that has made the token of the session, beyond which it may nothing; `null`: there is none. */
+  readonly apiKeyId: string | null
+}
+
 /** What somebody may do on a server over SSH now, or why nothing. */
 export type GrantNow =
   | { readonly grant: SftpGrant; readonly reason: null }
@@ -26,17 +32,20 @@ export async function grantOf(
   session: CredentialOf & Pick<SftpSessionRow, 'serverId' | 'nodeId' | 'isReadOnly' | 'endedBecause'>,
 ): Promise<GrantNow> {
   if (session.endedBecause !== null) return none(session.endedBecause)
-  const gone = await credentialProblem(at, session)
-  return gone === undefined ? await rightsOn(at, session) : none(gone)
+  const credential = await credentialNow(at, session)
+  return typeof credential === 'string' ? none(credential) : await rightsOn(at, { ...session, ...credential })
 }
 
 /** The rights of a user on a server of a node; what they have come in by is looked at before. */
 export async function rightsOn(
   at: At,
-  { userId, serverId, nodeId, isReadOnly }: Pick<SftpSessionRow, 'userId' | 'serverId' | 'nodeId' | 'isReadOnly'>,
+  { userId, apiKeyId, serverId, nodeId, isReadOnly }: Standing,
 ): Promise<GrantNow> {
-  const holder = await holderOf(at, userId, null)
-  if (holder === undefined) return none('The account is banned or deleted')
+  const holder = await holderOf(at, userId, apiKeyId)
+  if (holder === undefined) {
+    const key = 'The API key that has made this token is disabled or has expired, or its account is banned'
+    return none(apiKeyId === null ? 'The account is banned or deleted' : key)
+  }
   const row = await findServerRow(at.q, serverId)
   if (row === undefined || row.deletingAt !== null) return none('The server is deleted')
   const held = new Set<string>(await serverPermissions(at, holder, serverId, SFTP_RIGHTS))
@@ -73,19 +82,24 @@ export function passwordMark(passwordHash: string): string {
   return sha256(passwordHash)
 }
 
-async function credentialProblem(at: At, { userId, method, credential }: CredentialOf): Promise<string | undefined> {
+/** The API key by which rights are bounded, or why the credential is good no more. */
+async function credentialNow(
+  at: At,
+  { userId, method, credential }: CredentialOf,
+): Promise<Pick<Standing, 'apiKeyId'> | string> {
   if (method === 'token') {
-    const token = await at.q.selectFrom('sftpToken').select('expiresAt').where('id', '=', credential).executeTakeFirst()
+    const found = at.q.selectFrom('sftpToken').select(['expiresAt', 'apiKeyId']).where('id', '=', credential)
+    const token = await found.executeTakeFirst()
     if (token === undefined) return 'The SFTP token was revoked'
-    return token.expiresAt > at.now ? undefined : 'The SFTP token has expired'
+    return token.expiresAt > at.now ? { apiKeyId: token.apiKeyId } : 'The SFTP token has expired'
   }
   if (method === 'key') {
     const key = await at.q.selectFrom('sshKey').select('id').where('id', '=', credential).executeTakeFirst()
-    return key === undefined ? 'The SSH key was deleted' : undefined
+    return key === undefined ? 'The SSH key was deleted' : { apiKeyId: null }
   }
   const user = await at.q.selectFrom('user').select('passwordHash').where('id', '=', userId).executeTakeFirst()
   if (user?.passwordHash == null || passwordMark(user.passwordHash) !== credential) return 'The password was changed'
-  return await passwordProblem(at, userId)
+  return (await passwordProblem(at, userId)) ?? { apiKeyId: null }
 }
 
 function none(reason: string): GrantNow {
