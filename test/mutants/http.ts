@@ -73,6 +73,14 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: PROXIES,
   },
   {
+    title: 'the port that a proxy writes beside an address counts',
+    topic: 'proxies',
+    file: 'src/shared/platform/counted-address.ts',
+    find: 'const ip = withoutPort(text)',
+    replace: "const ip = text ?? ''",
+    seenBy: PROXIES,
+  },
+  {
     title: 'everybody is a trusted proxy of the gateway',
     topic: 'proxies',
     file: 'src/daemon/node-wiring.ts',

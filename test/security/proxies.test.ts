@@ -88,4 +88,14 @@ describe('behind a proxy that is trusted', () => {
     expect(statuses).toEqual([401, 401, 401, 401, 401, 429])
     for (let i = 1; i <= 24; i++) expect(await knock(behind, i, `${i + 20}.7.113.9`)).toBe(401)
   })
+  it('a port that the proxy writes beside an address gives no fresh count, and stands in no record', async () => {
+    const statuses: number[] = []
+    for (let i = 1; i <= 6; i++) statuses.push(await guess(behind, `203.0.113.50:${40000 + i}`))
+    for (let i = 1; i <= 6; i++) statuses.push(await guess(behind, `[2001:db8:5::${i}]:${40000 + i}`))
+    expect(statuses).toEqual([401, 401, 401, 401, 401, 429, 401, 401, 401, 401, 401, 429])
+    const rows = await behind.client.call(listAuditLogs, { query: { action: 'auth.login_failed' } })
+    const addresses = new Set(rows.map(({ ipAddress }) => ipAddress))
+    expect(addresses).toContain('203.0.113.50')
+    expect(addresses).toContain('2001:db8:5::1')
+  })
 })

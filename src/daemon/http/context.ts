@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { PanelError } from '../../shared/kernel/errors.ts'
+import { withoutPort } from '../../shared/platform/counted-address.ts'
 import type { Caller } from '../access/caller.ts'
 import type { Log } from '../core/log.ts'
 import { type Callers, SESSION_COOKIE } from './callers.ts'
@@ -31,7 +32,7 @@ export function createContexts(deps: {
     of: (caller, request, reply, nodeId) => {
       let signal: AbortSignal | undefined
       const origin = {
-        ip: request.ip,
+        ip: withoutPort(request.ip),
         userAgent: request.headers['user-agent']?.slice(0, 500) ?? null,
         requestId: request.id,
       }
