@@ -157,6 +157,19 @@ test('changes leave their events and audit rows, with what was and what is', asy
   expect(mine[0]?.[1]).toMatchObject({ taskName: 'halt', createdBy: expect.any(String) })
 })
 
+test('what a schedule types is masked in the audit log as what people type', async () => {
+  const typing = (command: string) => [{ action: 'command', payload: { command } }] as never
+  const task = await s.create(server, { steps: typing('login first-word'), name: 'sign in' })
+  await edit(task, { steps: typing('login second-word') })
+  await s.stage.admin.call(deleteTask, at(task))
+  const rows = (await s.stage.audits(task.id)).reverse()
+  expect(rows.map(({ action }) => action)).toEqual(['task.create', 'task.update', 'task.delete'])
+  const shown = [{ action: 'command', payload: { command: 'login ********' } }]
+  expect(rows[0]?.details).toMatchObject({ steps: shown })
+  expect(rows[1]?.details).toMatchObject({ steps: { before: shown, after: shown } })
+  expect(JSON.stringify(rows)).not.toMatch(/first-word|second-word/)
+})
+
 test('a server has at most a hundred, and none on one that is suspended or being deleted', async () => {
   const full = await s.server()
   await s.stage.db.write(async (tx) => {

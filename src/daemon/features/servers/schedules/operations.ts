@@ -11,6 +11,7 @@ import type { NewEvent } from '../../../core/bus.ts'
 import { checkCron } from '../../../core/cron.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Tx } from '../../../db/db.ts'
+import { typedCommand } from '../console/typed-command.ts'
 import { offline, refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
 import { statusOf } from '../servers/view.ts'
@@ -128,7 +129,7 @@ export const updateTask = operation(api.updateTask, async (work, { params, body 
   if (details === undefined) return { answer: toTask(row) }
   return {
     answer: toTask(row),
-    audit: { resourceId: id, details: { serverId, name: row.name, ...details } },
+    audit: { resourceId: id, details: { serverId, name: row.name, ...details, ...maskedChange(details['steps']) } },
     events: [
       { type: 'task_updated', serverId, data: { taskId: id, taskName: row.name, updatedBy: userId } },
       changed(serverId, userId),
@@ -239,7 +240,7 @@ function refuseStatus(status: string): never {
   })
 }
 
-/** What the audit log keeps of a schedule, by the names of the API. */
+/** What the audit log compares of a schedule, by the names of the API. */
 function fieldsOf(row: rows.ScheduleRow): Readonly<Record<string, unknown>> {
   const { name, description, cron: schedule, timezone, missed, ownerId } = row
   const flags = { enabled: row.enabled === 1, onlyWhenOnline: row.onlyWhenOnline === 1 }
@@ -247,7 +248,20 @@ function fieldsOf(row: rows.ScheduleRow): Readonly<Record<string, unknown>> {
 }
 
 function detailsOf(row: rows.ScheduleRow): Readonly<Record<string, unknown>> {
-  return { serverId: row.serverId, ...fieldsOf(row) }
+  return { serverId: row.serverId, ...fieldsOf(row), steps: masked(rows.readableSteps(row)) }
+}
+
+/** The steps as the audit log keeps them: what is typed by a schedule is masked as what people type. */
+function masked(steps: readonly TaskStep[]): TaskStep[] {
+  return steps.map((step) =>
+    step.action === 'command' ? { ...step, payload: { command: typedCommand(step.payload.command) } } : step,
+  )
+}
+
+function maskedChange(change: { readonly before: unknown; readonly after: unknown } | undefined) {
+  if (change === undefined) return {}
+  const { before, after } = change as { before: TaskStep[]; after: TaskStep[] } // as fieldsOf has them
+  return { steps: { before: masked(before), after: masked(after) } }
 }
 
 function changed(serverId: string, updatedBy: string | null): NewEvent {
