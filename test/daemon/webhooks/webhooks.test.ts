@@ -39,9 +39,9 @@ const createHook = (body: {
 }) => panel.client.call(api.createWebhook, { body })
 
 /** Something that webhooks are told of. */
-const node = () => {
+const node = (ending = '') => {
   count += 1
-  const body = { name: `node${count}`, locationId: panel.locationId, maxMemoryMb: 1024, maxCpuCores: 1 }
+  const body = { name: `node${count}${ending}`, locationId: panel.locationId, maxMemoryMb: 1024, maxCpuCores: 1 }
   return panel.client.call(createNode, { body })
 }
 
@@ -128,10 +128,10 @@ describe('a webhook', () => {
     })
     const slack = await hook({ format: 'slack', events: ['node.deleted'], name: 'slack' })
     expect(slack.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\*+$/)
-    const { id } = await node()
+    const { id } = await node("$' $$ $1")
     await panel.client.call(deleteNode, { params: { nodeId: id } })
     const reported = (await receiver.took(3)).find(({ json }) => 'text' in json)
-    expect(reported?.json['text']).toBe(`:information_source: *The node node${count} was deleted*`)
+    expect(reported?.json['text']).toBe(`:information_source: *The node node${count}$' $$ $1 was deleted*`)
   })
 
   it('is tested by a real request whose answer is shown', async () => {

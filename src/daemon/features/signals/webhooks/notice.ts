@@ -44,7 +44,8 @@ export function noticeOf(payload: Payload): Notice {
       : { title, text: message, tone: severity }
   }
   const [sentence, tone] = SENTENCES[payload.event] ?? [payload.event, 'info']
-  return { title: sentence.replace('NAME', nameIn(payload)), text: reasonIn(payload), tone }
+  // By a function: `$&` and the like in a name stand for themselves.
+  return { title: sentence.replace('NAME', () => nameIn(payload)), text: reasonIn(payload), tone }
 }
 
 function nameIn({ serverName, serverId, data }: Payload): string {
