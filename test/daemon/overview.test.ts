@@ -242,6 +242,12 @@ describe('the dashboard', () => {
     const own = await panel.as(token).call(getDashboardActivity, { query: { limit: 20 } })
     expect(own.map(({ action }) => action)).toEqual(['auth.login'])
     expect(own[0]?.detail).toContain('doer: ')
+    // A key that may do less than its user sees what was done by itself.
+    const keyed = panel.as(await keyWith(panel, ['location.create']))
+    expect(await keyed.call(getDashboardActivity)).toEqual([])
+    await keyed.call(createLocation, { body: { name: 'Done by key' } })
+    await admin().call(createLocation, { body: { name: 'Done by hand' } })
+    expect((await keyed.call(getDashboardActivity)).map(({ action }) => action)).toEqual(['location.create'])
   })
 
   it('weighs the figures of the connected nodes, and measures traffic between two reports', async () => {

@@ -4,12 +4,22 @@ import type { Queries } from '../../../db/db.ts'
 
 type Activity = z.input<typeof DashboardActivity>
 
+/** Of a user's rows, so many are looked through for those of one API key, which no index knows. */
+const LOOKED_THROUGH = 1000
+
+/** Whose activity is asked for: a user's, of it that of one API key (`null`: of all credentials). */
+export interface ActivityOf {
+  readonly userId: string
+  readonly apiKeyId: string | null
+}
+
 /** The last rows of the audit log in words; of one user, or of all. Both are read from an index, newest first. */
 export async function lastActivity(
   q: Queries,
-  asked: { readonly userId: string | undefined; readonly limit: number; readonly nowMs: number },
+  asked: { readonly of: ActivityOf | undefined; readonly limit: number; readonly nowMs: number },
 ): Promise<Activity[]> {
-  const rows = q
+  const { of } = asked
+  let rows = q
     .selectFrom('auditLog')
     .leftJoin('user', 'user.id', 'auditLog.userId')
     .select(['auditLog.id', 'auditLog.action', 'auditLog.resource', 'auditLog.resourceId', 'auditLog.createdAt'])
@@ -17,7 +27,13 @@ export async function lastActivity(
     .orderBy('auditLog.createdAt', 'desc')
     .orderBy('auditLog.seq', 'desc')
     .limit(asked.limit)
-  const found = await (asked.userId === undefined ? rows : rows.where('auditLog.userId', '=', asked.userId)).execute()
+  if (of !== undefined) rows = rows.where('auditLog.userId', '=', of.userId)
+  if (of?.apiKeyId != null) {
+    const last = q.selectFrom('auditLog').select('seq').where('userId', '=', of.userId)
+    const seqs = last.orderBy('createdAt', 'desc').orderBy('seq', 'desc').limit(LOOKED_THROUGH)
+    rows = rows.where('auditLog.seq', 'in', seqs).where('auditLog.apiKeyId', '=', of.apiKeyId)
+  }
+  const found = await rows.execute()
   return found.map((row) => ({
     id: row.id,
     title: titleOf(row.action),

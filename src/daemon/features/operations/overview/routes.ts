@@ -65,8 +65,11 @@ function dashboardRoutes(deps: OverviewDeps): Route[] {
     }),
     route(getDashboardActivity, async ({ query }, context) => {
       const caller = callerOf(context)
-      const userId = grants(caller.permissions, 'admin.read') ? undefined : caller.userId
-      return lastActivity(db.read, { userId, limit: query.limit, nowMs: clock.nowMs() })
+      const { userId, credentialId, scope } = caller
+      // A key that may do less than its user is not shown what they have done beside it.
+      const own = { userId, apiKeyId: scope === null ? null : credentialId }
+      const of = grants(caller.permissions, 'admin.read') ? undefined : own
+      return lastActivity(db.read, { of, limit: query.limit, nowMs: clock.nowMs() })
     }),
     route(getDashboardResources, async (_, context) => {
       const nodes = await nodesWithCores(db.read, await visibleNodes(at(), callerOf(context)))
