@@ -1,10 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { removeServerAccess, setServerAccess } from '../../../src/shared/api/access.ts'
-import { createAlertRule, deleteAlertRule, updateAlertRule } from '../../../src/shared/api/alert-rules.ts'
+import {
+  createAlertRule,
+  deleteAlertRule,
+  testAlertRule,
+  updateAlertRule,
+} from '../../../src/shared/api/alert-rules.ts'
 import { getAlert, listAlerts } from '../../../src/shared/api/alerts.ts'
 import { getNode } from '../../../src/shared/api/nodes.ts'
 import type { Server } from '../../../src/shared/api/servers.ts'
 import type { Template } from '../../../src/shared/api/templates.ts'
+import { banUser, getUser } from '../../../src/shared/api/users.ts'
 import { type AgentPeer, report } from '../agent-peer.ts'
 import type { Stage, StageNode } from '../servers/stage.ts'
 import { eventually } from '../webhooks/receiver.ts'
@@ -74,6 +80,23 @@ describe('a crash', () => {
     expect(await alertOf(stage, { serverId: server.id, resolved: true })).toMatchObject({ id: alert.id })
     await stage.admin.call(deleteAlertRule, { params: { ruleId: rule.id } })
     expect(await alertsAbout(stage, server.id)).toMatchObject([{ ruleId: null, rule: null }])
+  })
+
+  it('is not mailed to an owner who is banned, and is again when the ban is over', async () => {
+    const owner = await stage.person()
+    const server = await stage.create(template, node, { ownerId: owner.id })
+    const target = { target: 'server', targetId: server.id, actions: { notifyOwner: true } } as const
+    const { id: ruleId } = await makeRule(stage, { type: 'server_crashed', ...target })
+    const params = { userId: owner.id as never }
+    const mails = async (): Promise<number> => {
+      const { id: alertId } = await stage.admin.call(testAlertRule, { params: { ruleId } })
+      return (await stage.admin.call(getAlert, { params: { alertId } })).deliveries.length
+    }
+    await stage.admin.call(banUser, { params, body: {} })
+    expect(await mails()).toBe(0)
+    await stage.admin.call(banUser, { params, body: { expiresAt: new Date(Date.now() + 500).toISOString() } })
+    await eventually('the end of the ban', async () => !(await stage.admin.call(getUser, { params })).banned)
+    expect(await mails()).toBe(1)
   })
 
   it('after which the server was started again at once is not missed', async () => {

@@ -2,6 +2,7 @@ import type { Log } from '../../../core/log.ts'
 import type { Vault } from '../../../core/secrets.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
+import { isBanned } from '../../accounts/auth/accounts.ts'
 import type { Place } from '../webhooks/outbox.ts'
 import { shownUrl } from '../webhooks/target-url.ts'
 import type { AlertRow } from './alert-rows.ts'
@@ -18,9 +19,9 @@ export async function targetsOf(
   const addresses = new Set((emails ?? []).map((address) => address.toLowerCase()))
   const ownerId = alert.serverOwnerId ?? rule.userId
   if (notifyOwner === true && ownerId !== null) {
-    const owner = tx.q.selectFrom('user').select('email').where('id', '=', ownerId).where('banned', '=', 0)
-    const row = await owner.executeTakeFirst()
-    if (row !== undefined) addresses.add(row.email)
+    const found = tx.q.selectFrom('user').select(['email', 'banned', 'banExpires']).where('id', '=', ownerId)
+    const owner = await found.executeTakeFirst()
+    if (owner !== undefined && !isBanned(owner, tx.now)) addresses.add(owner.email)
   }
   const mails = [...addresses].map((address): Place => ({ channel: 'email', address }))
   return [...mails, ...webhooksOf(deps, rule)]
