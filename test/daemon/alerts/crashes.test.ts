@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { removeServerAccess, setServerAccess } from '../../../src/shared/api/access.ts'
 import {
@@ -122,6 +123,34 @@ describe('a crash', () => {
     expect(await alertsAbout(stage, server.id)).toHaveLength(1)
     all.clock.advance(31 * 60_000)
     await alertOf(stage, { serverId: server.id, resolved: false })
+  })
+
+  it('goes no more to somebody who has lost the server while the message waited', async () => {
+    const server = await running()
+    const friend = await stage.person()
+    const params = { serverId: server.id }
+    const permissions = ['server.read', 'alert.read', 'alert.create', 'alert.update']
+    const access = { targetUserId: friend.id as never, permissions } as never
+    await stage.admin.call(setServerAccess, { params, body: access })
+    const url = `${all.receiver.url}/of-a-friend`
+    const body = { name: 'mine', type: 'server_crashed', target: 'server', targetId: server.id } as const
+    const { id: ruleId } = await friend.client.call(createAlertRule, {
+      body: { ...body, actions: { webhooks: [url] } },
+    })
+    // One after the other goes to a place: the second waits for the answer to the first.
+    const held: ServerResponse[] = []
+    all.receiver.answer = (response) => void held.push(response)
+    const first = await friend.client.call(testAlertRule, { params: { ruleId } })
+    const mine = () => all.receiver.received.filter(({ path }) => path.endsWith('/of-a-friend'))
+    await eventually('the first message', () => mine().length === 1)
+    const second = await friend.client.call(testAlertRule, { params: { ruleId } })
+    await stage.admin.call(removeServerAccess, { params: { ...params, targetUserId: friend.id as never } })
+    all.receiver.answer = (response) => void response.writeHead(204).end()
+    for (const response of held) response.writeHead(204).end()
+    expect(await settled(stage, first.id, 1)).toMatchObject([{ status: 'sent' }])
+    expect(await settled(stage, second.id, 1)).toMatchObject([{ status: 'failed' }])
+    expect(mine()).toHaveLength(1)
+    all.receiver.received.length = 0
   })
 
   it('is not told to somebody who has lost the server, nor by a rule that is switched off', async () => {

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type IsoTime, now } from '../../../../shared/kernel/time.ts'
 import type { Audit } from '../../../access/audit.ts'
+import type { At } from '../../../access/relations.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Log } from '../../../core/log.ts'
 import type { Tx } from '../../../db/db.ts'
@@ -49,9 +50,15 @@ export function deliveryKey(deliveryId: string): string {
   return `${DELIVERY.kind} ${deliveryId}`
 }
 
+/** What the engine sends messages with. */
+interface JobDeps extends DeliveryDeps {
+  /** Whether what waits of an alert may still go where its rule said. */
+  readonly alertHolds: (at: At, alertId: string) => Promise<boolean>
+}
+
 /** Has the engine send messages. */
-export function registerDeliveries(jobs: Jobs, deps: DeliveryDeps): void {
-  const { db, log } = deps
+export function registerDeliveries(jobs: Jobs, deps: JobDeps): void {
+  const { db, clock, log } = deps
   jobs.register(DELIVERY, {
     steps: {
       send: {
@@ -60,7 +67,9 @@ export function registerDeliveries(jobs: Jobs, deps: DeliveryDeps): void {
         run: async ({ job, signal }) => {
           const row = await findDelivery(db.read, job.input.deliveryId)
           if (row === undefined || row.nextAttemptAt === null) return (tx) => restarted(tx, job.input.deliveryId)
-          const tried = await tryOnce(deps, row, signal)
+          const at = { q: db.read, now: now(clock) }
+          const mayGo = row.alertId === null || (await deps.alertHolds(at, row.alertId))
+          const tried = mayGo ? await tryOnce(deps, row, signal) : { startedAt: at.now, outcome: UNWANTED }
           const { ok, final, error } = tried.outcome
           if (!ok && !final) log.info({ deliveryId: row.id, target: row.target, error }, 'webhook delivery failed')
           return (tx) => noteAttempt(tx, deps, row, tried)
@@ -68,6 +77,12 @@ export function registerDeliveries(jobs: Jobs, deps: DeliveryDeps): void {
       },
     },
   })
+}
+
+/** Between the attempts of a message hours may pass, in which whoever chose its place has lost the right to read it. */
+const UNWANTED: Outcome = {
+  ...{ ok: false, durationMs: 0, status: null, response: null, final: true, retryAfterMs: null },
+  error: 'Whoever made the alert rule may not be notified of this any more',
 }
 
 /** What follows when a message had been settled before its turn: it may have been restarted since it was looked at. */
