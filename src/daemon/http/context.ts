@@ -6,6 +6,7 @@ import type { Log } from '../core/log.ts'
 import { type Callers, SESSION_COOKIE } from './callers.ts'
 import type { Context } from './route.ts'
 import { writeConditions } from './stream-answer.ts'
+import type { TransferRights } from './transfer-rights.ts'
 
 /** A cookie that an answer sets; `value` null removes it, `maxAge` (seconds) null keeps it until the browser closes. */
 export interface SentCookie {
@@ -25,6 +26,7 @@ export function createContexts(deps: {
   readonly log: Log
   readonly stopping: AbortSignal
   readonly callers: Callers
+  readonly rights: Pick<TransferRights, 'also'>
 }): Contexts {
   const sent = new WeakMap<FastifyRequest, SentCookie[]>()
   return {
@@ -50,6 +52,7 @@ export function createContexts(deps: {
         origin,
         principal: { kind: 'caller', caller, origin },
         log: deps.log,
+        keepWhile: (look) => deps.rights.also(request, look),
         get signal() {
           signal ??= requestSignal(reply, deps.stopping)
           return signal

@@ -7,6 +7,7 @@ import type { Log } from '../core/log.ts'
 import type { WrittenPage } from '../core/written-items.ts'
 import type { Reading } from './answer-cache.ts'
 import type { SseConnection } from './sse.ts'
+import type { Look } from './transfer-rights.ts'
 
 /** What a handler gets beside its input. */
 export interface Context<E extends Endpoint | StreamEndpoint = Endpoint> {
@@ -21,6 +22,8 @@ export interface Context<E extends Endpoint | StreamEndpoint = Endpoint> {
   readonly log: Log
   /** Aborts when the client has gone away or the daemon stops. */
   readonly signal: AbortSignal
+  /** Ends a request that sends or takes bytes when this refuses, which is looked at whenever rights may have changed. */
+  keepWhile(look: Look): void
   /** Fails with a code that this endpoint declares; another code does not compile. */
   fail(code: CodeOf<E>, message: string, meta?: Record<string, unknown>): never
   /** Who calls a public endpoint that is also for people who are signed in; asked for only where that matters. */

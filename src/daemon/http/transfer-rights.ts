@@ -13,7 +13,12 @@ const RECHECK_MS = 25_000
 export interface TransferRights {
   /** Looks at the right of a request until its answer is done. */
   watch(access: Access, caller: Caller, under: { readonly request: FastifyRequest; readonly reply: FastifyReply }): void
+  /** Has this looked at too, which refuses by a PanelError: what the access of an endpoint does not say. */
+  also(request: FastifyRequest, look: Look): void
 }
+
+/** What is looked at for whoever makes a request, as they are now. */
+export type Look = (present: Caller) => Promise<unknown>
 
 /** Rights are looked at again whenever a credential or a grant changes, and from time to time. */
 export function createTransferRights({
@@ -24,6 +29,7 @@ export function createTransferRights({
   log,
 }: Pick<HttpDeps, 'credentials' | 'db' | 'clock' | 'stopping' | 'log'>): TransferRights {
   const open = new Set<() => Promise<void>>()
+  const looks = new WeakMap<FastifyRequest, Look>()
   const checkAll = (): void => {
     for (const check of open) {
       check().catch((err: unknown) => log.warn({ err }, 'cannot look at the rights of a transfer, trying again later'))
@@ -41,6 +47,7 @@ export function createTransferRights({
     isLooking = false
   }
   return {
+    also: (request, onlyWhile) => void looks.set(request, onlyWhile),
     watch: (access, caller, { request, reply }) => {
       const params = request.params as Record<string, string> // as in admit
       const check = async (): Promise<void> => {
@@ -48,6 +55,7 @@ export function createTransferRights({
         if (typeof present !== 'string') {
           try {
             await permit({ q: db.read, now: now(clock) }, access, present, params)
+            await looks.get(request)?.(present)
             return
           } catch (error) {
             if (!(error instanceof PanelError)) throw error

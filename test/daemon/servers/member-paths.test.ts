@@ -75,7 +75,15 @@ beforeEach(() => {
   renameSync(join(stage.folder, '..', 'all.tar'), at('plugins', 'all.tar'))
 })
 
-test('who loses the right sends and takes no more bytes of what is under way', async () => {
+const endings: [what: string, change: () => Promise<unknown>][] = [
+  [
+    'loses the right',
+    () => stage.panel.client.call(removeServerAccess, { params: { serverId: stage.serverId, targetUserId: eve.id } }),
+  ],
+  ['is held to other files', () => grant({ allow: [], deny: ['*.bin', '*.jar'] })],
+]
+
+test.each(endings)('who %s sends and takes no more bytes of what is under way', async (_, change) => {
   const authorization = `Bearer ${eve.token}`
   const url = (path: string): string =>
     `${stage.panel.url}/api/servers/${stage.serverId}/files/content?path=${encodeURIComponent(path)}`
@@ -102,7 +110,7 @@ test('who loses the right sends and takes no more bytes of what is under way', a
     async () => readdirSync(at('plugins')),
     (names) => names.some((name) => name.startsWith('.panel-upload-')),
   )
-  await stage.panel.client.call(removeServerAccess, { params: { serverId: stage.serverId, targetUserId: eve.id } })
+  await change()
   await ended
   end()
   await expect(download.arrayBuffer()).rejects.toThrow()

@@ -8,7 +8,7 @@ import type { Tx } from '../../../db/db.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
 import { askAgent, type FileDeps } from './agent.ts'
 import { type Written, writeContent } from './content.ts'
-import { reach, refuseOutside } from './reach.ts'
+import { keepWhileReached, reach, refuseOutside } from './reach.ts'
 import { folderOf } from './reads.ts'
 
 type Asking = Pick<Context, 'principal' | 'signal' | 'caller'>
@@ -82,7 +82,7 @@ export async function writeTextFile(
 export async function uploadForm(
   deps: FileDeps,
   { params: { serverId }, query, body }: Input<typeof api.uploadFile>,
-  context: Asking,
+  context: Asking & Pick<Context, 'keepWhile'>,
 ): Promise<api.WrittenFile> {
   const unknown = Object.keys(body.fields ?? {}).find((field) => field !== 'path')
   if (unknown !== undefined) throw fieldError(`body.${unknown.slice(0, 100)}`, 'is not a field of this request')
@@ -92,6 +92,7 @@ export async function uploadForm(
   const path = `${folderOf(folder)}${name}`
   if (path.length > 4096) throw fieldError('body.path', 'must be at most 4096 characters with the name of the file')
   const content = { ...body, length: null, cancel: () => {} }
+  keepWhileReached(deps, serverId, { context, path })
   const written = await writeContent(
     deps,
     { serverId, path, body: content, ifMatch: null, ifNone: false, part: 'body', caller: callerOf(context) },

@@ -3,6 +3,7 @@ import { type FilePaths, FileReach } from '../../../../shared/kernel/file-paths.
 import { now } from '../../../../shared/kernel/time.ts'
 import { memberPaths } from '../../../access/member-paths.ts'
 import type { Holder } from '../../../access/permit.ts'
+import type { Context } from '../../../http/route.ts'
 import { type FileDeps, serverOf } from './agent.ts'
 import { deniedTo, refuseDenied } from './denied-files.ts'
 
@@ -49,6 +50,15 @@ export async function reach(
   if (filePaths === null) return { nodeId: row.nodeId, rules: { denied } }
   refuseOutside(filePaths, { paths, files, folders: [...folders, ...seen] })
   return { nodeId: row.nodeId, rules: { denied, filePaths } }
+}
+
+/** Has a transfer of a file end when whoever makes it does not reach the file any more. */
+export function keepWhileReached(
+  deps: Pick<FileDeps, 'db' | 'clock'>,
+  serverId: string,
+  { context, path }: { readonly context: Pick<Context, 'keepWhile'>; readonly path: string },
+): void {
+  context.keepWhile((caller) => reach(deps, serverId, { caller, files: [path] }))
 }
 
 /** Refuses paths that the patterns of a member do not reach. What there is makes no difference. */

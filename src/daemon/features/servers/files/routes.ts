@@ -5,20 +5,24 @@ import * as archives from './archives.ts'
 import * as changes from './changes.ts'
 import { logOf, readServerFile, writeContent } from './content.ts'
 import { type FileJobDeps, startFileJob } from './file-job.ts'
+import { keepWhileReached } from './reach.ts'
 import * as reads from './reads.ts'
 
 /** Files of servers and what is done with them, whole console logs, and the way of their bytes between nodes and the daemon. */
 export function fileRoutes(deps: FileJobDeps): Route[] {
   const { transfers } = deps
   return [
-    route(api.readFile, ({ params, query }, context) =>
-      readServerFile(deps, params.serverId, { ...query, signal: context.signal, caller: callerOf(context) }),
-    ),
-    route(api.downloadFile, ({ params, query }, context) =>
-      readServerFile(deps, params.serverId, { ...query, signal: context.signal, caller: callerOf(context) }),
-    ),
+    route(api.readFile, ({ params, query }, context) => {
+      keepWhileReached(deps, params.serverId, { context, path: query.path })
+      return readServerFile(deps, params.serverId, { ...query, signal: context.signal, caller: callerOf(context) })
+    }),
+    route(api.downloadFile, ({ params, query }, context) => {
+      keepWhileReached(deps, params.serverId, { context, path: query.path })
+      return readServerFile(deps, params.serverId, { ...query, signal: context.signal, caller: callerOf(context) })
+    }),
     route(api.writeFile, async ({ params: { serverId }, query, body }, context) => {
       const conditions = context.writes()
+      keepWhileReached(deps, serverId, { context, path: query.path })
       const written = await writeContent(
         deps,
         { serverId, ...query, body, ...conditions, part: 'query', caller: callerOf(context) },
