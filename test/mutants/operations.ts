@@ -70,4 +70,12 @@ export const MUTANTS: readonly Mutant[] = [
     replace: 'origin: null, ...(job.id === "" ? { job } : {}), ...',
     seenBy: AS_A_JOB,
   },
+  {
+    title: 'messages of alerts go to whoever has lost the right to read them',
+    topic: 'alerts',
+    file: 'src/daemon/features/signals/webhooks/delivery-job.ts',
+    find: 'row.alertId === null || (await deps.alertHolds(at, row.alertId))',
+    replace: 'row.id !== job.id',
+    seenBy: ['test/daemon/alerts/crashes.test.ts'],
+  },
 ]

@@ -277,4 +277,20 @@ export const MUTANTS: readonly Mutant[] = [
     replace: 'false',
     seenBy: [FILES],
   },
+  {
+    title: 'a member who is held to other files goes on to download',
+    topic: 'rights',
+    file: 'src/daemon/http/transfer-rights.ts',
+    find: 'await looks.get(request)?.(present)',
+    replace: '',
+    seenBy: ['test/daemon/servers/member-paths.test.ts'],
+  },
+  {
+    title: 'an SFTP token goes on with all rights when its API key is disabled',
+    topic: 'rights',
+    file: 'src/daemon/features/servers/sftp/grants.ts',
+    find: 'const holder = await holderOf(at, userId, apiKeyId)',
+    replace: 'const holder = await holderOf(at, userId, null)',
+    seenBy: ['test/daemon/servers/sftp.test.ts'],
+  },
 ]
