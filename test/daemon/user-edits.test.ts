@@ -81,6 +81,16 @@ describe('an edit', () => {
 
   it('leaves the last administrator what he is', async () => {
     expect(await codeOf(edit(panel.adminId, { roleIds: [] }))).toBe('LAST_ADMIN')
+    // Whoever is invited is none before they come in: the invitation may end unused.
+    const roleIds = [await roleNamed('Administrator')]
+    const { id, invite } = await panel.admin.call(api.inviteUser, { body: { email: 'next@example.org', roleIds } })
+    expect(await codeOf(edit(panel.adminId, { roleIds: [] }))).toBe('LAST_ADMIN')
+    const body = { token: invite.token ?? '', password: OTHER, username: 'next' }
+    const next = await panel.client().call(api.acceptUserInvite, { body })
+    await edit(panel.adminId, { roleIds: [] })
+    const again = { params: { userId: panel.adminId }, body: { roleIds } }
+    await panel.client(next.token).call(api.updateUser, again)
+    await panel.admin.call(api.deleteUser, { params: { userId: id } })
   })
 })
 

@@ -3,7 +3,8 @@ import type { Tx } from '../../../db/db.ts'
 
 /**
  * Refuses with LAST_ADMIN a change after which nobody could do everything any more: called at the end of every write that
- * takes a role, a permission or an account away. A banned administrator counts as none.
+ * takes a role, a permission or an account away. A banned administrator counts as none, and so does one who was invited and has never come in: the
+ * invitation ends by itself.
  */
 export async function ensureAdminLeft(tx: Tx): Promise<void> {
   const left = await tx.q
@@ -13,6 +14,7 @@ export async function ensureAdminLeft(tx: Tx): Promise<void> {
     .select('user.id')
     .where('role.permissions', 'like', '%"*"%')
     .where((eb) => eb.or([eb('user.banned', '=', 0), eb('user.banExpires', '<=', tx.now)]))
+    .where((eb) => eb.or([eb('user.passwordHash', 'is not', null), eb('user.lastSuccessfulLogin', 'is not', null)]))
     .executeTakeFirst()
   if (left !== undefined) return
   throw new PanelError('LAST_ADMIN', 'Nobody would be left who may do everything; give somebody else that right first')
