@@ -112,6 +112,21 @@ describe('a backup policy', () => {
     expect(Date.parse((await policies.get(policy)).nextRunAt ?? '')).toBeGreaterThan(policies.clock.nowMs())
   })
 
+  it('is not held up by a clock that was a year ahead and is set back', async () => {
+    const node = await policies.node(1)
+    await node.connect()
+    const yearHours = 365 * 24
+    policies.pass(yearHours)
+    const policy = await policies.create([node], { cron: '0 * * * *' })
+    policies.pass(-yearHours)
+    const beganMs = policies.clock.nowMs()
+    const run = await until('its run', async () => {
+      policies.clock.advance(600_000)
+      return (await policies.runs(policy))[0]
+    })
+    expect(Date.parse(run.dueAt ?? '') - beganMs).toBeLessThan(3 * 3_600_000)
+  })
+
   it('that is paused has no runs and no turns, and can be run by hand and cancelled', { tags: ['long'] }, async () => {
     const node = await policies.node(3)
     await node.connect()
@@ -170,6 +185,30 @@ describe('a backup policy', () => {
       return found.length === 1 ? found : undefined
     })
     expect(kept).toMatchObject([{ id: node.asked[1]?.backupId, policyId: policy.id }])
+  })
+
+  it('keeps the one that it has made last, where another was dated by a clock that was ahead', async () => {
+    const node = await policies.node(1)
+    await node.connect()
+    const yearHours = 365 * 24
+    policies.pass(yearHours)
+    const policy = await policies.create([node], { keepCount: 1 })
+    const { listAllBackups } = await import('../../../src/shared/api/backups.ts')
+    const make = async () => {
+      const { id } = await policies.run(policy)
+      await until('its run to end', async () =>
+        (await policies.runs(policy)).find((run) => run.id === id && run.status === 'completed'),
+      )
+    }
+    await make()
+    policies.pass(-yearHours)
+    await make()
+    const ids = async () => (await admin().call(listAllBackups, { query: { policyId: policy.id } })).map(({ id }) => id)
+    const kept = await until('one to be kept', async () => {
+      const found = await ids()
+      return found.length === 1 ? found : undefined
+    })
+    expect(kept).toEqual([node.asked[1]?.backupId])
   })
 
   it('means all servers, those of a location or of a node, or those it names; none that is archived or not whole', async () => {

@@ -13,6 +13,7 @@ import { runPanel } from '../../run-panel.ts'
 import { type S3Service, startS3 } from '../../s3-service.ts'
 import { leapingClock } from '../leaping-clock.ts'
 import { refusal } from '../place-panel.ts'
+import { quickClock } from '../webhooks/receiver.ts'
 
 let panel: TestPanel
 let s3: S3Service
@@ -196,6 +197,32 @@ describe('the schedule', () => {
         'the error is written',
         async () => (await daily.client.call(listSystemErrors, { query: { component: 'self-backup' } })).length > 0,
       )
+    } finally {
+      await daily.close()
+    }
+  })
+
+  it('goes by the clock as it is, and keeps what it makes, where a clock that was ahead has dated one', async () => {
+    const home = join(panel.home, 'ahead')
+    await mkdir(home)
+    const clock = quickClock()
+    const open = () => startPanel({ dataDir: home, clock })
+    let daily = await open()
+    const completed = async () =>
+      (await daily.client.call(api.listSelfBackups, {})).filter(({ status }) => status === 'completed')
+    try {
+      await daily.client.call(api.setSelfBackupSchedule, { body: { cron: '30 3 * * *', keep: 1 } })
+      const yearMs = 365 * 24 * 3_600_000
+      clock.advance(yearMs)
+      const ahead = await until('one of the year ahead', async () => (await completed())[0])
+      await daily.close()
+      clock.advance(-yearMs)
+      daily = await open()
+      clock.advance(24 * 3_600_000)
+      const kept = await until('one by the clock as it is', async () =>
+        (await completed()).every(({ id }) => id !== ahead.id) ? completed() : undefined,
+      )
+      expect(kept).toHaveLength(1)
     } finally {
       await daily.close()
     }

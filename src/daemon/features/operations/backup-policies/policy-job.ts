@@ -75,13 +75,23 @@ async function look(tx: Tx, deps: BackupDeps): Promise<number> {
   for (const policy of policies) {
     const { enabled, nextRunAt } = policy
     if (enabled === 1 && nextRunAt !== null) {
-      const at = nextRunAt <= tx.now ? await runDue(tx, deps, policy, nextRunAt) : nextRunAt
+      const at = nextRunAt <= tx.now ? await runDue(tx, deps, policy, nextRunAt) : await pullBack(tx, policy, nextRunAt)
       if (at !== null) nextMs = Math.min(nextMs, Date.parse(at))
     }
     const { isBlocked } = await advance(tx, deps, policy)
     if (isBlocked) nextMs = Math.min(nextMs, nowMs + BLOCKED_MS)
   }
   return nextMs
+}
+
+/** Counts a time anew that a wall clock has given which was ahead and has been set back since; answers when the policy is due. */
+async function pullBack(tx: Tx, policy: PolicyRow, dueAt: IsoTime): Promise<IsoTime> {
+  const { id, lastRunAt, updatedAt } = policy
+  if (updatedAt <= tx.now && (lastRunAt === null || lastRunAt <= tx.now)) return dueAt
+  const nextRunAt = nextTime(policy, Date.parse(tx.now))
+  if (nextRunAt === null || nextRunAt >= dueAt) return dueAt
+  await tx.q.updateTable('backupPolicy').set({ nextRunAt }).where('id', '=', id).execute()
+  return nextRunAt
 }
 
 /** Times that have passed while the daemon was down are made up for by one run. */

@@ -116,7 +116,7 @@ export function registerSelfBackups(jobs: SelfBackupDeps['jobs'], deps: SelfBack
       },
       prune: {
         run: async ({ job, signal }) => {
-          const old = await outlived(deps.db.read, job.input.keep ?? Number.POSITIVE_INFINITY)
+          const old = await outlived(deps.db.read, job.input.keep ?? Number.POSITIVE_INFINITY, deps.clock.nowMs())
           for (const row of old) {
             await removeBackup(deps, row, signal)
             await deps.db.write((tx) => forget(tx, deps.bus, row.id))

@@ -1,4 +1,5 @@
 import type { Selectable } from 'kysely'
+import { newestFirst } from '../../../core/newest-first.ts'
 import type { Queries } from '../../../db/db.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
@@ -39,17 +40,17 @@ export async function lastScheduled(q: Queries): Promise<SelfBackupRow | undefin
 }
 
 /** Those that the schedule has made beyond the newest `keep` good ones, and failed ones that are older than these, the oldest first. */
-export async function outlived(q: Queries, keep: number): Promise<SelfBackupRow[]> {
-  const rows = await q
+export async function outlived(q: Queries, keep: number, nowMs: number): Promise<SelfBackupRow[]> {
+  const dated = await q
     .selectFrom('selfBackup')
     .selectAll()
     .where('cause', '=', 'schedule')
     .where('status', '!=', 'pending')
     .orderBy('createdAt', 'desc')
     .execute()
+  const rows = newestFirst(dated, nowMs)
   const kept = rows.filter(({ status }) => status === 'completed').slice(0, keep)
-  const oldest = kept.at(-1)?.createdAt ?? ''
-  return rows
-    .filter((row) => !kept.includes(row) && (row.status === 'completed' || row.createdAt < oldest))
-    .toReversed()
+  const last = rows.findLastIndex((row) => kept.includes(row))
+  const isOlder = (at: number): boolean => last >= 0 && at > last
+  return rows.filter((row, at) => !kept.includes(row) && (row.status === 'completed' || isOlder(at))).toReversed()
 }

@@ -80,10 +80,14 @@ export function registerSchedule(jobs: SelfBackupDeps['jobs'], deps: SelfBackupD
   })
 }
 
-/** Begins with it at a start of the daemon: from the last backup that it has made, so that a missed one is made now. */
+/**
+ * Begins with it at a start of the daemon: from the last backup that it has made, so that a missed one is made now. One that a clock
+ * has dated which was ahead holds none up.
+ */
 export async function beginSchedule(tx: Tx, deps: SelfBackupDeps): Promise<void> {
+  const nowMs = deps.clock.nowMs()
   const last = await lastScheduled(tx.q)
-  await reschedule(tx, deps, last === undefined ? deps.clock.nowMs() : Date.parse(last.createdAt))
+  await reschedule(tx, deps, last === undefined ? nowMs : Math.min(Date.parse(last.createdAt), nowMs))
 }
 
 /** Moves the schedule to its first time after then, by the settings as this transaction sees them. */

@@ -1,4 +1,5 @@
 import { PANEL, recordFact } from '../../../access/operation.ts'
+import { newestFirst } from '../../../core/newest-first.ts'
 import type { Tx } from '../../../db/db.ts'
 import { startDelete } from './delete-job.ts'
 import { type BackupDeps, NOBODY } from './deps.ts'
@@ -73,7 +74,7 @@ export async function outlivedOf(
       ? []
       : await q.selectFrom('backupPolicy').select(['id', 'keepCount', 'keepDays']).where('id', 'in', ids).execute()
   const policies = new Map(rows.map(({ id, keepCount, keepDays }) => [id, { count: keepCount, days: keepDays }]))
-  return outlived(backups, { nowMs, settings, policies }).map(({ id }) => id)
+  return outlived(newestFirst(backups, nowMs), { nowMs, settings, policies }).map(({ id }) => id)
 }
 
 /** Has deleted what the keep rules of a server no longer keep. */
