@@ -222,7 +222,7 @@ const PARTS: readonly Part[] = [
     name: 'daemon/config',
     files: CONFIG,
     may: [KERNEL, CORE, CONFIG],
-    packages: ['yaml', 'zod'],
+    packages: ['@fastify/proxy-addr', 'yaml', 'zod'],
     node: true,
   },
   { name: 'daemon/access', files: ACCESS, may: [KERNEL, DB, CORE, ACCESS], packages: ['kysely', 'zod'], node: true },

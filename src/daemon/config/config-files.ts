@@ -33,7 +33,9 @@ export function readSecret(
   try {
     return readFileSync(resolve(path), 'utf8').trim()
   } catch (error) {
-    if (env[`${name}_FILE`] !== undefined) problems.push(`${name}_FILE: ${fileProblem(path, error)}`)
+    const isNamed = env[`${name}_FILE`] !== undefined
+    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    if (isNamed || !isMissing) problems.push(`${isNamed ? `${name}_FILE` : name}: ${fileProblem(path, error)}`)
     return undefined
   }
 }

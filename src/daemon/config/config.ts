@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
+import proxyAddr from '@fastify/proxy-addr'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { fileProblem } from '../../shared/kernel/file-problem.ts'
@@ -67,10 +68,8 @@ const File = z
           .transform((text) => new URL(text).origin),
         tlsCert: z.string(),
         tlsKey: z.string(),
-        trustedProxies: z.union([z.array(z.string()), z.string().transform((text) => text.split(','))]),
-        allowedHosts: z
-          .union([z.array(z.string()), z.string().transform((text) => text.split(','))])
-          .transform((names) => names.map((name) => name.trim()).filter((name) => name !== '')),
+        trustedProxies: listOfTexts(),
+        allowedHosts: listOfTexts(),
         maxConnections: z.coerce.number().int().min(4).max(10_000_000),
       })
       .partial(),
@@ -92,7 +91,11 @@ const File = z
       })
       .partial(),
     agent: z
-      .strictObject({ embedded: z.union([z.boolean(), z.enum(['true', 'false']).transform((t) => t === 'true')]) })
+      .strictObject({
+        embedded: z.union([z.boolean(), z.enum(['true', 'false']).transform((text) => text === 'true')], {
+          error: 'must be true or false',
+        }),
+      })
       .partial(),
   })
   .partial()
@@ -148,8 +151,7 @@ export function inspectConfig(
   const tls = readTls(settings.http ?? {}, problems)
   const trustedProxies = settings.http?.trustedProxies ?? []
   for (const proxy of trustedProxies) {
-    if (isIP(proxy.split('/')[0] ?? '') === 0)
-      problems.push(`http.trustedProxies: ${proxy} is neither an address nor a range`)
+    if (!isAddressOrRange(proxy)) problems.push(`http.trustedProxies: ${proxy} is neither an address nor a range`)
   }
   const allowedHosts = settings.http?.allowedHosts ?? []
   for (const name of allowedHosts) {
@@ -201,6 +203,24 @@ export function inspectConfig(
 /** Whether the address can only be reached from this machine. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
+}
+
+/** As the HTTP server takes them, but for its names of ranges. */
+function isAddressOrRange(text: string): boolean {
+  if (isIP(text.split('/')[0] ?? '') === 0) return false
+  try {
+    proxyAddr.compile(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** A list, or in a variable texts with commas between them. */
+function listOfTexts() {
+  return z
+    .union([z.array(z.string()), z.string().transform((text) => text.split(','))])
+    .transform((texts) => texts.map((text) => text.trim()).filter((text) => text !== ''))
 }
 
 /** A feed on this machine needs no TLS. */

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -99,6 +99,22 @@ describe('the configuration', () => {
     ])
   })
 
+  it.each(['10.0.0.0/33', '10.0.0.0/0', '10.0.0.0/8.5', '10.0.0.0/8/8', '::/-1', '10.0.0.0/'])(
+    'refuses %s as a range of proxies',
+    (range) => {
+      const env = { PANEL_HTTP__TRUSTED_PROXIES: `10.0.0.1, ${range}` }
+      expect(problemsOf({}, env)).toEqual([`http.trustedProxies: ${range} is neither an address nor a range`])
+    },
+  )
+
+  it('takes a list in a variable with blanks and a comma at its end, and names what is neither true nor false', () => {
+    const env = { PANEL_HTTP__TRUSTED_PROXIES: '10.0.0.1, fd00::/8, 10.1.0.0/255.255.0.0,' }
+    expect(read({}, env).trustedProxies).toEqual(['10.0.0.1', 'fd00::/8', '10.1.0.0/255.255.0.0'])
+    expect(problemsOf({}, { PANEL_AGENT__EMBEDDED: 'yes' })).toEqual([
+      'PANEL_AGENT__EMBEDDED (agent.embedded): must be true or false',
+    ])
+  })
+
   it('refuses to leave the machine without TLS', () => {
     for (const listen of ['0.0.0.0:1', '[::]:1', '192.0.2.1:1', 'panel.example.org:1']) {
       expect(problemsOf({ listen })[0]).toContain('is not loopback: give http.tlsCert and http.tlsKey')
@@ -154,6 +170,14 @@ describe('the configuration', () => {
     expect(read({}, { PANEL_SETUP_TOKEN_FILE: path, PANEL_SETUP_TOKEN: 'direct' }).setupToken).toBe('direct')
     await writeFile(join(folder, 'setup-token'), 'by systemd\n')
     expect(read({}, { CREDENTIALS_DIRECTORY: folder }).setupToken).toBe('by systemd')
+  })
+
+  it('names a credential of systemd that is there and cannot be read', async () => {
+    const credentials = join(folder, 'credentials')
+    await mkdir(join(credentials, 'credential-key'), { recursive: true })
+    expect(problemsOf({}, { CREDENTIALS_DIRECTORY: credentials })).toEqual([
+      expect.stringMatching(/^PANEL_CREDENTIAL_KEY: .*is a folder/),
+    ])
   })
 
   it('names variables that mean nothing, and leaves those of others alone', () => {
