@@ -234,6 +234,8 @@ export function startFailure(error: unknown): string | undefined {
   if (!('code' in error)) return undefined
   if (error.code === 'EADDRINUSE')
     return `panel: ${error.message}: another program listens there; choose one with --listen`
+  if (error.code === 'ENOTFOUND' || error.code === 'EAI_AGAIN')
+    return `panel: ${error.message}: this machine has no address of that name; choose one with --listen`
   if (error.code === 'EACCES' || error.code === 'EADDRNOTAVAIL' || error.code === 'EROFS')
     return `panel: ${error.message}`
   return undefined

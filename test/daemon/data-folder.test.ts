@@ -34,6 +34,21 @@ describe('a data folder that cannot be used', () => {
   })
 })
 
+it('a data folder that its file system does not take, or a host name that nobody knows, is named', async () => {
+  for (const [args, why] of [
+    [
+      ['--listen', '127.0.0.1:0', '--data-dir', '/proc/none/data'],
+      'the folder /proc/none cannot be made: /proc takes none',
+    ],
+    [['--listen', 'panel.invalid:0', '--data-dir', join(folder, 'named')], 'this machine has no address of that name'],
+  ] as const) {
+    const env = { HOME: folder, PANEL_HTTP__TRUSTED_PROXIES: '127.0.0.1' }
+    const ran = await runPanel(['daemon', 'run', ...args], { env })
+    expect([ran.code, ran.stdout]).toEqual([14, expect.not.stringContaining('ready')])
+    expect(ran.stderr).toContain(why)
+  }
+})
+
 const isRoot = process.getuid?.() === 0
 const PERSON = 12345
 

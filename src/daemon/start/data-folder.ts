@@ -36,7 +36,25 @@ export async function lockDataFolder(dataDir: string, startedAt: string): Promis
 
 /** Makes the data folder where there is none. */
 export async function makeDataFolder(dataDir: string): Promise<void> {
-  await inDataFolder(dataDir, () => mkdir(dataDir, { recursive: true, mode: 0o711 }))
+  await inDataFolder(dataDir, () => makeFolders(dataDir))
+}
+
+/** By hand: `recursive` never ends where a file system takes no folder (`/proc`), and says ENOENT of one that is read-only. */
+async function makeFolders(path: string, isAboveThere = false): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o711 })
+  } catch (error) {
+    const there = await stat(path).catch(() => undefined) // what cannot be looked at is refused with the first error
+    if (there?.isDirectory()) return
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
+    if (isAboveThere || dirname(path) === path) {
+      throw new UnusableDataFolder(`the folder ${path} cannot be made: ${dirname(path)} takes none; ${OTHER}`, {
+        cause: error,
+      })
+    }
+    await makeFolders(dirname(path))
+    await makeFolders(path, true)
+  }
 }
 
 /** The living daemon of a data folder. */
