@@ -34,8 +34,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'A file that is refused is not named with its owner',
     topic: 'restore',
     file: 'src/daemon/start/data-folder.ts',
-    find: 'stat(path).catch(',
-    replace: 'stat(dataDir).catch(',
+    find: 'const found = await stat(path).catch(',
+    replace: 'const found = await stat(dataDir).catch(',
     seenBy: [FOLDER],
   },
   {

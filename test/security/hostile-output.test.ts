@@ -176,7 +176,6 @@ describe('an install script that fails with escape sequences', () => {
 describe('the program writes to a terminal', () => {
   /** Each has its reason: whatever else writes goes through one of them. */
   const WRITERS = [
-    'src/agent/notices.ts',
     // The stderr of a channel of SSH.
     'src/agent/sftp/ssh-server.ts',
     'src/cli/kit/terminal.ts',
@@ -184,15 +183,16 @@ describe('the program writes to a terminal', () => {
     'src/cli/main.ts',
     // A tool of the build.
     'src/cli/man.ts',
-    'src/daemon/core/log.ts',
     'src/daemon/core/notices.ts',
     // Its stderr is a pipe to the daemon.
     'src/plugin-host/activate.ts',
+    // Of those who escape: the logs, and the notices of daemon and agent.
+    'src/shared/platform/log-output.ts',
   ]
 
   it('in named places alone, which escape', () => {
     const writes =
-      /\b(?:stdout|stderr)(?:\(\))?\s*\.\s*write\b|(?<![\w.])console\s*\.\s*(?:log|error|warn|info|debug|dir|table|trace|group)\(|\bwriteSync\(\s*[12]\b/
+      /\b(?:stdout|stderr)(?:\(\))?\s*\.\s*write\b|(?<![\w.])console\s*\.\s*(?:log|error|warn|info|debug|dir|table|trace|group)\(|\bwriteSync\(\s*(?:[12]|STDOUT|STDERR)\b/
     const found = [...sourceFiles('bin'), ...sourceFiles('src')].filter((file) =>
       writes.test(withoutComments(readSource(file))),
     )
@@ -202,7 +202,13 @@ describe('the program writes to a terminal', () => {
       'src/cli/tui/app.ts',
       'src/cli/tui/terminal/terminal.ts',
     ])
-    for (const planted of ['process.stdout.write(x)', 'stderr.write(`a`)', 'console.log(1)', 'writeSync(1, rest)']) {
+    for (const planted of [
+      'process.stdout.write(x)',
+      'stderr.write(`a`)',
+      'console.log(1)',
+      'writeSync(1, rest)',
+      'writeSync(STDERR, rest)',
+    ]) {
       expect(writes.test(planted), planted).toBe(true)
     }
   })

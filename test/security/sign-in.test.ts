@@ -7,6 +7,7 @@ import { getMe, login } from '../../src/shared/api/auth.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
 import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
 import type { Client } from '../../src/shared/client.ts'
+import { systemClock } from '../../src/shared/kernel/time.ts'
 import { type AccountsPanel, openSetUpPanel, PASSWORD, person, refusal, serverOf } from '../daemon/accounts-panel.ts'
 
 let panel: AccountsPanel & { admin: Client; adminId: string }
@@ -129,6 +130,8 @@ describe('what one may pass on is looked at again when the write has its turn', 
     const asked = refusal(grant(giver))
     // Requests behind it that are answered: it has been admitted, and waits for the write that is held.
     for (let i = 0; i < 5; i++) await giver.call(getMe)
+    // A commit takes in what comes in its first 20 ms; of two changes in one commit neither comes before the other.
+    await systemClock.sleep(25)
     release()
     await busy
     expect(await asked).toMatchObject({ code: 'PERMISSION_DENIED', meta: { missing: ['node.read'] } })
