@@ -19,11 +19,6 @@ export type SqliteCode =
   | 'SQLITE_CORRUPT'
   | 'SQLITE_ERROR'
 
-/** Whether a statement brings something to the disk: the end of a transaction, or one that is a transaction by itself. */
-export function isCommit(sql: string): boolean {
-  return sql === 'COMMIT' || sql.startsWith('insert into as_one_')
-}
-
 type Callback = (error: Error | null, ...rest: unknown[]) => void
 
 /** What was changed in the driver; `remove` puts it back. */

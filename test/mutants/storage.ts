@@ -9,51 +9,8 @@ const SYSTEM = 'test/daemon/core/system.test.ts'
 const TABLE_CHANGES = 'test/daemon/core/table-changes.test.ts'
 const HALF_WRITTEN = 'test/daemon/core/half-written.test.ts'
 
-const BRIEF = 'test/daemon/core/brief.test.ts'
-const ORDERS = 'test/daemon/servers/order-statements.test.ts'
-
 /** Mistakes in what happens to stored things on bad days. */
 export const MUTANTS: readonly Mutant[] = [
-  {
-    title: 'what finds the database otherwise than it was known is refused',
-    topic: 'brief',
-    file: 'src/daemon/db/write-queue.ts',
-    find: '      if (isMoved(error)) return { error: NEEDS_MORE }\n',
-    replace: '',
-    seenBy: [BRIEF],
-  },
-  {
-    title: 'what is begun again keeps what it had left before',
-    topic: 'brief',
-    file: 'src/daemon/db/write-queue.ts',
-    find: '      job.collected.length = 0\n',
-    replace: '',
-    seenBy: [BRIEF],
-  },
-  {
-    title: 'what cannot write is not kept from it',
-    topic: 'brief',
-    file: 'src/daemon/db/sqlite/lease.ts',
-    find: 'if (writes && refusal !== undefined) {',
-    replace: 'if (writes && refusal === null) {',
-    seenBy: [BRIEF],
-  },
-  {
-    title: 'an order is written for a server that has changed since it was read',
-    topic: 'brief',
-    file: 'src/daemon/features/servers/servers/order-rows.ts',
-    find: '        ensureGenerations.bound({ rows, count: intents.length }),\n',
-    replace: '',
-    seenBy: [ORDERS],
-  },
-  {
-    title: 'events are numbered without a look at the last one',
-    topic: 'brief',
-    file: 'src/daemon/core/bus.ts',
-    find: 'ensureLast.bound({ before }), ',
-    replace: '',
-    seenBy: [ORDERS],
-  },
   {
     title: 'a failed commit is answered as success',
     topic: 'commit',

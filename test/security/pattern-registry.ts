@@ -685,7 +685,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: [String.raw`/^Max open files +(\d+)/m`],
   },
   'src/daemon/db/db.ts': { sees: 'program', patterns: ['/UNIQUE constraint failed: (.+)$/'] },
-  'src/daemon/db/sqlite/connection.ts': { sees: 'program', patterns: [String.raw`/\?/g`] },
   'src/daemon/gateway/upgrade-guard.ts': { sees: 'agent', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
   'src/daemon/gateway/ranges.ts': { sees: 'agent', patterns: [String.raw`/^\d{1,20}$/`] },
   'src/daemon/http/answers.ts': { sees: 'client', patterns: [String.raw`/[^\w.-]/g`] },

@@ -4,7 +4,6 @@ import type { Log } from '../core/log.ts'
 import { sha256 } from '../core/secrets.ts'
 import type { Batch, Db, Queries, Tx } from '../db/db.ts'
 import type { Schema } from '../db/schema.ts'
-import { MOVED } from '../db/sqlite/failures.ts'
 import { statement } from '../db/statement.ts'
 
 /** A row of the audit log as it is stored. */
@@ -43,29 +42,7 @@ export function createAuditChain(): Batch<AuditContent> {
         known = hash
       })
     },
-    soon: (tx, rows) => {
-      if (known === null) return undefined
-      const { chained, hash } = chain(rows, known)
-      const statements = [
-        ensureEnd.bound({ stored: known }),
-        { ...insertChained.bound({ rows: JSON.stringify(chained) }), adds: true as const },
-      ]
-      tx.onCommit(() => {
-        known = hash
-      })
-      return statements
-    },
   }
-}
-
-/** The rows as the statements take them, each with the hash over the one before, and the last hash. */
-function chain(rows: readonly AuditContent[], previous: string): { chained: (string | null)[][]; hash: string } {
-  let hash = previous
-  const chained = rows.map((row) => {
-    hash = auditHash(hash, row)
-    return columnsOf(row, hash)
-  })
-  return { chained, hash }
 }
 
 /** The hash of the last row as it is stored (`null`: there is no row, or one from before the chain), and what the next one builds on. */
@@ -82,17 +59,14 @@ async function readEnd(q: Queries): Promise<ChainEnd> {
 
 /** Writes the rows if the log still ends as is said; answers the hash of the last one, `undefined` when it does not. */
 async function append(q: Queries, rows: readonly AuditContent[], end: ChainEnd): Promise<string | undefined> {
-  const { chained, hash } = chain(rows, end.previous)
+  let hash = end.previous
+  const chained = rows.map((row) => {
+    hash = auditHash(hash, row)
+    return columnsOf(row, hash)
+  })
   const written = await insertRows(q, { rows: JSON.stringify(chained), stored: end.stored })
   return written.length === rows.length ? hash : undefined
 }
-
-const ensureEnd = statement((q, { stored }: { stored: string }) => ({
-  compile: () =>
-    sql`
-      select raise(abort, ${sql.lit(MOVED)})
-      where (select hash from audit_log order by seq desc limit 1) is not ${stored}`.compile(q),
-}))
 
 const insertRows = statement<{ rows: string; stored: string | null }, { seq: number }>((q, { rows, stored }) => ({
   compile: () =>
@@ -103,16 +77,6 @@ const insertRows = statement<{ rows: string; stored: string | null }, { seq: num
         value ->> 8, value ->> 9, value ->> 10, value ->> 11
       from json_each(${rows}) where (select hash from audit_log order by seq desc limit 1) is ${stored} order by key
       returning seq`.compile(q),
-}))
-
-const insertChained = statement((q, { rows }: { rows: string }) => ({
-  compile: () =>
-    sql`
-      insert into audit_log (
-        id, user_id, api_key_id, action, resource, resource_id, details, ip_address, user_agent, request_id, created_at, hash)
-      select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-        value ->> 8, value ->> 9, value ->> 10, value ->> 11
-      from json_each(${rows}) order by key`.compile(q),
 }))
 
 /** As {@link insertRows} takes them. */

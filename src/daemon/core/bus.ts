@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import { EVENTS, type EventData, type EventType, isEventType } from '../../shared/kernel/events.ts'
 import type { IsoTime } from '../../shared/kernel/time.ts'
 import type { Batch, Db, Tx } from '../db/db.ts'
-import { MOVED } from '../db/sqlite/failures.ts'
 import { statement } from '../db/statement.ts'
 
 /** A written event. `id` grows without end over the installation's life. */
@@ -47,13 +46,12 @@ export interface Bus {
 export function createBus(db: Db): Bus {
   const listeners = new Set<(event: BusEvent) => void>()
   const enlisted: ((tx: Tx, event: CommittingEvent) => Promise<void>)[] = []
-  const eventLog = createEventLog()
   return {
     append: async (tx, { type, serverId, data }) => {
       const clean = EVENTS[type].data.parse(data)
       const event: CommittingEvent = { type, serverId: serverId ?? null, data: clean, timestamp: tx.now }
       const written: Written = { id: 0, event }
-      tx.collect(eventLog, written)
+      tx.collect(EVENT_LOG, written)
       tx.onCommit(() => {
         const numbered = { ...event, id: written.id }
         for (const listener of listeners) listener(numbered)
@@ -110,34 +108,15 @@ interface Written {
 }
 
 /** The events of a commit, which get their numbers in the order in which they were appended. */
-function createEventLog(): Batch<Written> {
-  /** The number of the last event that this process has committed, as long as none was written by others: the database is asked each time. */
-  let known: number | undefined
-  return {
-    write: async (tx, written) => {
-      const rows = await insertEvents(tx.q, { rows: JSON.stringify(written.map(columnsOf)) })
-      const ids = rows.map(({ id }) => id).sort((a, b) => a - b)
-      for (const [place, one] of written.entries()) one.id = ids[place] ?? 0
-      tx.onCommit(() => {
-        known = ids.at(-1)
-      })
-    },
-    soon: (tx, written) => {
-      if (known === undefined) return undefined
-      const before = known
-      for (const [place, one] of written.entries()) one.id = before + 1 + place
-      tx.onCommit(() => {
-        known = before + written.length
-      })
-      const rows = JSON.stringify(written.map(columnsOf))
-      return [ensureLast.bound({ before }), { ...insertNumbered.bound({ first: before + 1, rows }), adds: true }]
-    },
-  }
-}
-
-/** As the statements take them: the data as text within the text, which is what is stored. */
-function columnsOf({ event: { type, serverId, data, timestamp } }: Written): (string | null)[] {
-  return [type, serverId, JSON.stringify(data), timestamp]
+const EVENT_LOG: Batch<Written> = {
+  write: async ({ q }, written) => {
+    const rows = written.map(({ event: { type, serverId, data, timestamp } }) =>
+      // The data as text within the text, which is what is stored.
+      [type, serverId, JSON.stringify(data), timestamp],
+    )
+    const ids = (await insertEvents(q, { rows: JSON.stringify(rows) })).map(({ id }) => id).sort((a, b) => a - b)
+    for (const [place, one] of written.entries()) one.id = ids[place] ?? 0
+  },
 }
 
 const insertEvents = statement<{ rows: string }, { id: number }>((q, { rows }) => ({
@@ -146,20 +125,4 @@ const insertEvents = statement<{ rows: string }, { id: number }>((q, { rows }) =
       insert into event (type, server_id, data, created_at)
       select value ->> 0, value ->> 1, value ->> 2, value ->> 3 from json_each(${rows}) order by key
       returning id`.compile(q),
-}))
-
-const ensureLast = statement((q, { before }: { before: number }) => ({
-  compile: () =>
-    sql`
-      select raise(abort, ${sql.lit(MOVED)})
-      where (select seq from sqlite_sequence where name = 'event') is not ${before}`.compile(q),
-}))
-
-const insertNumbered = statement((q, { first, rows }: { first: number; rows: string }) => ({
-  compile: () =>
-    sql`
-      insert into event (id, type, server_id, data, created_at)
-      select key + ${first}, value ->> 0, value ->> 1, value ->> 2, value ->> 3 from json_each(${rows}) order by key`.compile(
-      q,
-    ),
 }))

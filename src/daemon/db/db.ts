@@ -3,7 +3,7 @@ import type { Clock, IsoTime } from '../../shared/kernel/time.ts'
 import { type DbHealth, HealthRecord } from './db-health.ts'
 import { KeepingQueries, KeptResults } from './kept-results.ts'
 import type { Schema } from './schema.ts'
-import { type BoundStatement, Connection } from './sqlite/connection.ts'
+import { Connection } from './sqlite/connection.ts'
 import type { ConnectionSource } from './sqlite/dialect.ts'
 import { ReaderPool } from './sqlite/reader-pool.ts'
 import { TableChanges } from './table-changes.ts'
@@ -21,8 +21,6 @@ export interface Tx {
   onCommit(hook: () => void): void
   /** Leaves a row to be written at the end of the commit, with those of all other transactions in it. */
   collect<R>(batch: Batch<R>, row: R): void
-  /** Nothing can be written but by {@link Tx.collect}; what tries is begun again where it can be. See {@link Db.write}. */
-  readonly isBrief: boolean
 }
 
 /**
@@ -31,11 +29,6 @@ export interface Tx {
  */
 export interface Batch<R> {
   write(tx: Pick<Tx, 'q' | 'onCommit'>, rows: readonly R[]): Promise<void>
-  /**
-   * The same as statements that need no answer, by what is known since earlier commits; `undefined` when that is not enough. They fail by
-   * `raise(abort, …)` with {@link MOVED} where that is not so any more; then nothing is stored, and `write` is asked.
-   */
-  soon?(tx: Pick<Tx, 'onCommit'>, rows: readonly R[]): readonly BoundStatement[] | undefined
 }
 
 /**
@@ -50,10 +43,9 @@ export interface Db {
   /**
    * Runs `work` in a transaction. Concurrent ones are grouped into one commit, each under its own savepoint: one that
    * throws undoes itself alone; when the storage fails, nothing of the whole commit is stored. Waiting for anything but the database inside is a mistake; after 10 s it is undone.
-   * Of a group, what is to be written `last` begins when the others are through. What is `brief` does too; where it is alone, and only reads and collects, what it
-   * leaves is written by one statement, which is a transaction of its own; else it is begun again in one that can write, so it must bear that.
+   * Of a group, what is to be written `last` begins when the others are through.
    */
-  write<T>(work: (tx: Tx) => Promise<T>, place?: 'last' | 'brief'): Promise<T>
+  write<T>(work: (tx: Tx) => Promise<T>, place?: 'last'): Promise<T>
   /**
    * Begins the transactions of the calls made inside `scope` with `first`, until one holds (idempotency keys). What a commit
    * sets off, and what goes on after the scope has ended, is not part of it.

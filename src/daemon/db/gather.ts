@@ -1,4 +1,3 @@
-import { setImmediate as turn } from 'node:timers/promises'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Db, Tx } from './db.ts'
 
@@ -15,12 +14,10 @@ const MOST = 64
  * Carries out together, in one transaction, what is waiting when that begins: for many small changes of the same kind, whose statements
  * then do the work of all of them. `work` answers for each in the order of `items`; what is refused, or has to go {@link ALONE}, must have written nothing. When `work`
  * fails, nothing of them is stored, and each is tried by itself. Each caller waits for the commit. A call inside of {@link Db.withFirst} is carried out alone.
- * `brief`: see {@link Db.write}; for work that mostly reads and collects.
  */
 export function gather<I, O>(
   db: Pick<Db, 'write' | 'isScoped'>,
   work: (tx: Tx, items: readonly I[]) => Promise<readonly (Settled<O> | typeof ALONE)[]>,
-  place: 'last' | 'brief' = 'last',
 ): (item: I) => Promise<O> {
   const waiting: { readonly item: I; settle(settled: Settled<O>): void }[] = []
   let isAsked = false
@@ -37,19 +34,16 @@ export function gather<I, O>(
   }
   const carryOut = async (): Promise<void> => {
     let taken: typeof waiting = []
-    if (place === 'brief') await allHere()
     try {
       const settled = await db.write(async (tx) => {
-        if (taken.length === 0) {
-          taken = waiting.splice(0, MOST)
-          isAsked = false // what comes from now on needs another transaction
-          if (waiting.length > 0) ask()
-        }
+        taken = waiting.splice(0, MOST)
+        isAsked = false // what comes from now on needs another transaction
+        if (waiting.length > 0) ask()
         return await work(
           tx,
           taken.map(({ item }) => item),
         )
-      }, place) // more may come while others of the commit are carried out
+      }, 'last') // more may come while others of the commit are carried out
       for (const [place, one] of taken.entries()) {
         const result = settled[place]
         if (result === ALONE) goAlone(one)
@@ -66,13 +60,6 @@ export function gather<I, O>(
         return
       }
       for (const one of taken) one.settle({ error })
-    }
-  }
-  /** Waits as long as each turn of the event loop brings more: a commit for each would hold up those that come with it. */
-  const allHere = async (): Promise<void> => {
-    for (let before = 0; waiting.length > before && waiting.length < MOST; ) {
-      before = waiting.length
-      await turn()
     }
   }
   const ask = (): void => {

@@ -1,7 +1,7 @@
 import type { CompiledQuery, SelectQueryBuilder } from 'kysely'
 import type { Queries } from './db.ts'
 import { asJson, rowsOf } from './json-rows.ts'
-import type { BoundStatement, SqlValue } from './sqlite/connection.ts'
+import type { SqlValue } from './sqlite/connection.ts'
 import { givesRows } from './sqlite/dialect.ts'
 import { queriesOver, SqliteQueries } from './sqlite/queries.ts'
 import type { RowsById } from './table-parts.ts'
@@ -16,8 +16,6 @@ export interface StatementOptions<P> {
 export interface Statement<P, O> {
   (q: Queries, values: P): Promise<O[]>
   readonly sql: () => string
-  /** The statement with these values, to be run by others. */
-  readonly bound: (values: P) => BoundStatement
 }
 
 /** Runs a statement whose rows come as JSON, and answers them. */
@@ -42,17 +40,13 @@ export function statement<P extends Readonly<Record<string, SqlValue>>, O>(
     known ??= make(build)
     return known
   }
-  const bound = (values: P) => {
-    const { sql, parameters } = madeOnce()
-    return { sql, parameters: parameters.map(({ name, value }) => (name === undefined ? value : values[name])) }
-  }
   const run = async (q: Queries, values: P): Promise<O[]> => {
     const made = madeOnce()
-    const { parameters } = bound(values)
+    const parameters = made.parameters.map(({ name, value }) => (name === undefined ? value : values[name]))
     if (q instanceof SqliteQueries) return (await q.rowsOf(made, parameters, keepsTo?.(values))) as O[] // the SQL says what its rows are
     return (await q.executeQuery<O>({ ...made.query, parameters })).rows
   }
-  return Object.assign(run, { sql: () => madeOnce().sql, bound })
+  return Object.assign(run, { sql: () => madeOnce().sql })
 }
 
 /** The same for a query of wide rows, which come as JSON ({@link asJson}). */

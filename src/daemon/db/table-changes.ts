@@ -122,11 +122,6 @@ export class TableChanges {
     if (!this.#insideIsKnown) this.#foreign()
   }
 
-  /** Whether nobody else has committed anything since {@link TableChanges.begun}, of what was not begun in the database. */
-  isStillKnown(): boolean {
-    return this.#insideIsKnown && this.#index.isKnown()
-  }
-
   /** The same two questions for what the transaction that runs now sees, with what it has changed itself. */
   readonly inside = {
     moment: (): number | undefined => (this.#insideIsKnown && !this.#pendingAll ? this.#count : undefined),

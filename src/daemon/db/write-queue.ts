@@ -1,11 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Clock, type IsoTime, now } from '../../shared/kernel/time.ts'
-import { type Collected, collectedBy, soonOf, writeBatches } from './collected.ts'
 import type { Batch, Tx } from './db.ts'
 import type { HealthRecord } from './db-health.ts'
 import { KeepingQueries, type KeptResults } from './kept-results.ts'
 import { type Connection, stopping } from './sqlite/connection.ts'
-import { isMoved } from './sqlite/failures.ts'
 import { leaseOf } from './sqlite/lease.ts'
 import { queriesOver } from './sqlite/queries.ts'
 import type { TableChanges } from './table-changes.ts'
@@ -27,7 +25,13 @@ interface Job {
   readonly leads?: true
   /** See {@link Db.write}. */
   readonly isLast: boolean
-  readonly isBrief: boolean
+}
+
+/** One row of a batch, beside what writes the whole of it. */
+interface Collected {
+  readonly batch: object
+  readonly row: unknown
+  write(tx: Pick<Tx, 'q' | 'onCommit'>, rows: readonly unknown[]): Promise<void>
 }
 
 /** What the next transaction of a scope begins with, until one holds. */
@@ -38,20 +42,13 @@ interface Firsts {
 /** How a job of a group is undone alone: by going back to a point before its first statement. */
 interface Points {
   readonly before: string | undefined
-  readonly undo: string | undefined
+  readonly undo: string
 }
 
 /** Those of the jobs before stay open until the commit: to release each would be a statement more, and changes nothing. */
 const IN_BATCH: Points = { before: 'SAVEPOINT job', undo: 'ROLLBACK TO job; RELEASE job' }
 /** The transaction is its own: what is undone is begun anew, for those that follow. */
 const FIRST: Points = { before: undefined, undo: 'ROLLBACK; BEGIN IMMEDIATE' }
-/** Nothing is begun, and nothing can be written. */
-const BRIEF: Points = { before: undefined, undo: undefined }
-
-/** Why a job that was to be brief is begun again. */
-const NEEDS_MORE = new Error('this needs a transaction that is begun')
-/** So many of those that follow it are not tried, as they are most likely like it: a webhook that wants to hear of each of them, say. */
-const NOT_TRIED = 50
 
 /** Takes turns on the writer connection. */
 export class WriteQueue {
@@ -72,8 +69,6 @@ export class WriteQueue {
   #latest: IsoTime | undefined
   #draining: Promise<void> | undefined
   #ended = false
-  /** How many brief jobs are not tried as such now. */
-  #notTried = 0
 
   constructor(on: {
     writer: Connection
@@ -93,7 +88,7 @@ export class WriteQueue {
     this.#catchUps.push(work)
   }
 
-  write<T>(work: (tx: Tx) => Promise<T>, place?: 'last' | 'brief'): Promise<T> {
+  write<T>(work: (tx: Tx) => Promise<T>, place?: 'last'): Promise<T> {
     const refusal = this.#ended ? stopping() : this.#health.refusal()
     if (refusal !== undefined) return Promise.reject(refusal)
     const firsts = this.#firsts.getStore()
@@ -103,8 +98,7 @@ export class WriteQueue {
       this.#jobs.push({
         hooks: [],
         collected: [],
-        isLast: place !== undefined,
-        isBrief: place === 'brief',
+        isLast: place === 'last',
         run: async (tx) => {
           if (first !== undefined) await first(tx)
           result = { value: await work(tx) }
@@ -165,7 +159,7 @@ export class WriteQueue {
   async #drain(): Promise<void> {
     await Promise.resolve() // so that calls of the same turn share a commit
     while (this.#jobs.length > 0) {
-      if (!(await this.#brief())) await this.#group()
+      await this.#group()
       await this.#settled()
     }
     this.#draining = undefined
@@ -210,7 +204,7 @@ export class WriteQueue {
     const settle = (failure?: unknown): void => {
       if (failure === undefined) this.#health.written()
     }
-    return [{ run, settle, hooks: [], collected: [], leads: true, isLast: false, isBrief: false }]
+    return [{ run, settle, hooks: [], collected: [], leads: true, isLast: false }]
   }
 
   /**
@@ -262,57 +256,6 @@ export class WriteQueue {
     }
   }
 
-  /**
-   * The job that waits alone, where it only reads and collects: what it leaves is one statement, for which no transaction has to begin and end.
-   * Answers false for all others, and where that was not enough.
-   */
-  async #brief(): Promise<boolean> {
-    const [job, ...others] = this.#jobs
-    if (job?.isBrief !== true || others.length > 0 || this.#health.now().status !== 'ok') return false
-    if (this.#notTried > 0) {
-      this.#notTried -= 1
-      return false
-    }
-    this.#changes.begin()
-    this.#changes.begun()
-    const last: (() => void)[] = []
-    const failure = (await this.#one(job, BRIEF)) ?? (await this.#leftBehind(job, last))
-    if (failure?.endedAll?.error === NEEDS_MORE) this.#notTried = NOT_TRIED
-    if (failure?.error === NEEDS_MORE || failure?.endedAll !== undefined) {
-      job.hooks.length = 0
-      job.collected.length = 0
-      return false
-    }
-    this.#jobs.shift()
-    if (failure !== undefined) {
-      job.settle(failure.error)
-      return true
-    }
-    this.#changes.committed()
-    for (const hook of [...last, ...job.hooks]) follow(hook)
-    job.settle()
-    return true
-  }
-
-  /** Writes what a brief job has collected, unless somebody else has written since it began. */
-  async #leftBehind(
-    { collected }: Job,
-    hooks: (() => void)[],
-  ): Promise<{ error: unknown; endedAll?: undefined } | undefined> {
-    const tx = { onCommit: (hook: () => void) => void hooks.push(hook) }
-    const statements = soonOf(tx, collected)
-    if (statements === undefined || !this.#changes.isStillKnown()) return { error: NEEDS_MORE }
-    if (statements.length === 0) return undefined
-    try {
-      await this.#writer.runAsOne(statements)
-      return undefined
-    } catch (error) {
-      if (isMoved(error)) return { error: NEEDS_MORE }
-      this.#changes.mayBeCommitted()
-      return { error }
-    }
-  }
-
   async #begin(): Promise<void> {
     try {
       await this.#writer.run('BEGIN IMMEDIATE')
@@ -345,13 +288,23 @@ export class WriteQueue {
 
   /** Writes what jobs have left to the end of the commit: each batch in one go, for all of them. */
   async #writeCollected(jobs: readonly Job[], hooks: (() => void)[]): Promise<void> {
-    const all = jobs.flatMap(({ collected }) => collected)
-    if (all.length === 0) return
+    const batches = new Map<object, Collected[]>()
+    for (const one of jobs.flatMap(({ collected }) => collected)) {
+      const rows = batches.get(one.batch)
+      if (rows === undefined) batches.set(one.batch, [one])
+      else rows.push(one)
+    }
+    if (batches.size === 0) return
     const lease = leaseOf(this.#writer)
     const tx = { q: queriesOver(lease.source), onCommit: (hook: () => void) => void hooks.push(hook) }
     let failure: { readonly error: unknown } | undefined
     try {
-      await writeBatches(tx, all)
+      for (const collected of batches.values()) {
+        await collected[0]?.write(
+          tx,
+          collected.map(({ row }) => row),
+        )
+      }
     } catch (error) {
       failure = { error }
     }
@@ -368,16 +321,14 @@ export class WriteQueue {
     const { before } = points
     const stamp = now(this.#clock)
     if (this.#latest === undefined || stamp > this.#latest) this.#latest = stamp
-    const lease = leaseOf(this.#writer, {
-      begin: before === undefined ? undefined : () => this.#writer.run(before),
-      refusal: points === BRIEF ? NEEDS_MORE : undefined,
-    })
+    const lease = leaseOf(this.#writer, before === undefined ? undefined : () => this.#writer.run(before))
     const tx: Tx = {
       q: new KeepingQueries(lease.source, { results: this.#results, sight: this.#changes.inside }),
       now: stamp,
       onCommit: (hook) => job.hooks.push(hook),
-      collect: <R>(batch: Batch<R>, row: R) => void job.collected.push(collectedBy(batch, row)),
-      isBrief: points === BRIEF,
+      // Its batch gets rows of its own kind alone: `R` of the one is that of the other.
+      collect: <R>(batch: Batch<R>, row: R) =>
+        void job.collected.push({ batch, row, write: (last, rows) => batch.write(last, rows as readonly R[]) }),
     }
     let failure: { readonly error: unknown } | undefined
     try {
@@ -394,7 +345,7 @@ export class WriteQueue {
     const endedAll = lease.failure()
     if (endedAll !== undefined) return { error: (failure ?? endedAll).error, endedAll }
     if (failure === undefined) return undefined
-    const isUndone = points === BRIEF || (before !== undefined && !lease.hasBegun())
+    const isUndone = before !== undefined && !lease.hasBegun()
     return { error: failure.error, endedAll: isUndone ? undefined : await this.#undo(points) }
   }
 
@@ -402,7 +353,7 @@ export class WriteQueue {
   async #undo(points: Points): Promise<{ error: unknown } | undefined> {
     if (points === FIRST) this.#changes.begin() // others may commit before it has begun anew
     try {
-      if (points.undo !== undefined) await this.#writer.exec(points.undo)
+      await this.#writer.exec(points.undo)
       this.#changes.begun()
       return undefined
     } catch (error) {

@@ -4,14 +4,6 @@ import { PanelError } from '../../../shared/kernel/errors.ts'
 /** A value that SQLite stores as it is. Anything else would be mangled in silence by the driver, so it is refused. */
 export type SqlValue = string | number | null | Uint8Array
 
-/** A statement with its parameters. */
-export interface BoundStatement {
-  readonly sql: string
-  readonly parameters: readonly unknown[]
-  /** It adds a row whenever it holds. */
-  readonly adds?: true
-}
-
 /** What a statement that is no query did. */
 export interface RunResult {
   readonly changes: number
@@ -29,8 +21,6 @@ export class Connection {
   readonly #explain: (error: Error) => unknown
   readonly #statements = new Map<string, sqlite3.Statement>()
   readonly #preparing = new Map<string, Promise<sqlite3.Statement>>()
-  /** What runs several statements as one, by their SQL. */
-  readonly #asOne = new Map<string, Promise<string>>()
   #closed = false
   /** Called with the SQL and the parameters of whatever runs here, before it does. */
   onStatement: ((sql: string, parameters: readonly unknown[]) => void) | undefined
@@ -73,26 +63,8 @@ export class Connection {
   }
 
   /** Runs one statement that gives no rows. */
-  run(sql: string, parameters: readonly unknown[] = []): Promise<RunResult> {
+  async run(sql: string, parameters: readonly unknown[] = []): Promise<RunResult> {
     this.onStatement?.(sql, parameters)
-    return this.#run(sql, parameters)
-  }
-
-  /**
-   * Runs statements that give no rows as one, all of them or none: with one way to the thread and back. Called outside of a transaction, it is one
-   * by itself. Their SQL must be fixed texts, as what runs them is made of it once.
-   */
-  async runAsOne(statements: readonly BoundStatement[]): Promise<void> {
-    const sql = await this.#madeOne(statements)
-    for (const one of statements) this.onStatement?.(one.sql, one.parameters)
-    await this.#run(
-      sql,
-      statements.flatMap(({ parameters }) => parameters),
-    )
-    for (const { sql: added, adds } of statements) if (adds === true) this.onRows?.(added, 1)
-  }
-
-  async #run(sql: string, parameters: readonly unknown[]): Promise<RunResult> {
     const values = bind(parameters)
     const statement = this.#prepared(sql) ?? (await this.#prepare(sql))
     const { onRows } = this
@@ -138,36 +110,6 @@ export class Connection {
     await new Promise<void>((resolve, reject) => {
       this.#db.close((error) => (error === null ? resolve() : reject(error)))
     })
-  }
-
-  /** The statement that runs these as one, by a trigger of this connection alone. */
-  #madeOne(statements: readonly BoundStatement[]): Promise<string> {
-    const key = statements.map(({ sql }) => sql).join(';\n')
-    const known = this.#asOne.get(key)
-    if (known !== undefined) return known
-    const made = this.#makeOne(statements, `as_one_${this.#asOne.size}`)
-    this.#asOne.set(key, made)
-    made.catch(() => this.#asOne.delete(key)) // made anew by the next who asks
-    return made
-  }
-
-  async #makeOne(statements: readonly BoundStatement[], name: string): Promise<string> {
-    let count = 0
-    const steps = statements.map(({ sql, parameters }) => {
-      const places = count + parameters.length
-      const step = sql.trim().replace(/\?/g, () => `new.p${count++}`)
-      if (count !== places) throw new Error(`as many values as places are needed: ${sql}`)
-      return step
-    })
-    const columns = Array.from({ length: count }, (_, place) => `null as p${place}`)
-    const script = `
-      create temp view if not exists ${name} as select ${columns.join()};
-      create temp trigger if not exists ${name}_steps instead of insert on ${name} begin ${steps.join(';\n')}; end`
-    await new Promise<void>((resolve, reject) => {
-      this.#db.exec(script, (error) => (error === null ? resolve() : reject(this.#explain(error))))
-    })
-    // What it runs is said with it, for who reads statements.
-    return `insert into ${name} values (${columns.map(() => '?').join()}) /* ${statements.map(({ sql }) => sql.trim()).join('; ')} */`
   }
 
   /** The statement if it is there: what runs again and again need not wait for a turn. */

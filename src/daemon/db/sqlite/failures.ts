@@ -71,11 +71,3 @@ export function mayHaveRolledBack(error: unknown): boolean {
   if (!(own instanceof Error) || !('code' in own) || typeof own.code !== 'string') return false
   return own.code.startsWith('SQLITE_') && !OF_THE_STATEMENT.includes(own.code)
 }
-
-/** What a statement raises that finds the database otherwise than it was known. */
-export const MOVED = 'moved'
-
-/** Whether a statement has failed by {@link MOVED}. */
-export function isMoved(error: unknown): boolean {
-  return error instanceof Error && error.message === `SQLITE_CONSTRAINT: ${MOVED}`
-}

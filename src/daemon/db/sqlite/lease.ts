@@ -16,15 +16,8 @@ export interface Lease {
  * Lends the writer to the queries of one job. The first of them sets off `begin`. What may change anything runs alone, what only reads beside
  * others of its kind and beside `begin`: after a failure that has undone the transaction, which any statement can have, nothing more is asked, since it would be stored by itself. After
  * `end`, which resolves when none of them runs any more, all is refused: work that goes on after its end must not write into the transactions of others.
- * With `refusal` nothing may be changed: what tries fails with it.
  */
-export function leaseOf(
-  writer: Connection,
-  {
-    begin,
-    refusal,
-  }: { readonly begin?: (() => Promise<unknown>) | undefined; readonly refusal?: Error | undefined } = {},
-): Lease {
+export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lease {
   let over = false
   let begun = false
   let failure: { readonly error: unknown } | undefined
@@ -78,10 +71,6 @@ export function leaseOf(
         begun = true
         if (failure !== undefined) return Promise.reject(failure.error)
         const writes = !ONLY_READS.test(sql)
-        if (writes && refusal !== undefined) {
-          failure = { error: refusal }
-          return Promise.reject(refusal)
-        }
         return (writes ? running > 0 : writing)
           ? inTurn(run, writes)
           : start(run, { writes, endsAll: mayHaveRolledBack })

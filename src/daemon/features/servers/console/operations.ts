@@ -44,14 +44,10 @@ type Recorder = (typed: Typed) => Promise<void>
 export function commandDesk(
   deps: TypeDeps,
 ): (principal: Principal, input: Input<typeof sendCommand>) => Promise<Answer<typeof sendCommand>> {
-  const record = gather<Typed, void>(
-    deps.db,
-    async (tx, all) => {
-      for (const typed of all) await recordTyped(tx, deps, typed)
-      return all.map(() => ({ value: undefined }))
-    },
-    'brief',
-  )
+  const record = gather<Typed, void>(deps.db, async (tx, all) => {
+    for (const typed of all) await recordTyped(tx, deps, typed)
+    return all.map(() => ({ value: undefined }))
+  })
   return (principal, input) => type(deps, { principal, input, record })
 }
 

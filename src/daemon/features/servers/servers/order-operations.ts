@@ -59,21 +59,17 @@ export interface GivenOrder {
 
 /** Carries orders out, those that come together in one transaction. Stop and kill go past a database that cannot be written. */
 export function orderDesk(deps: OrderDeps): (given: GivenOrder) => Promise<Accepted> {
-  const carryOut = gather<GivenOrder, Accepted>(
-    deps.db,
-    async (tx, given) => {
-      const settled = await acceptAll(
-        { tx, deps },
-        given.map(({ order }) => order),
-      )
-      for (const [place, { endpoint, principal }] of given.entries()) {
-        const one = settled[place]
-        if (one !== undefined && 'value' in one) await recordChange(tx, { deps, principal, endpoint }, one.value.done)
-      }
-      return settled.map((one) => ('value' in one ? { value: one.value.accepted } : one))
-    },
-    'brief',
-  )
+  const carryOut = gather<GivenOrder, Accepted>(deps.db, async (tx, given) => {
+    const settled = await acceptAll(
+      { tx, deps },
+      given.map(({ order }) => order),
+    )
+    for (const [place, { endpoint, principal }] of given.entries()) {
+      const one = settled[place]
+      if (one !== undefined && 'value' in one) await recordChange(tx, { deps, principal, endpoint }, one.value.done)
+    }
+    return settled.map((one) => ('value' in one ? { value: one.value.accepted } : one))
+  })
   return async (given) => {
     try {
       return await carryOut(given)

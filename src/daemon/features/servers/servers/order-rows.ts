@@ -2,9 +2,8 @@ import { sql } from 'kysely'
 import type { DesiredState } from '../../../../shared/kernel/server-life.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { ShellName } from '../../../../shared/protocol/server-spec.ts'
-import type { Batch, Queries } from '../../../db/db.ts'
+import type { Queries } from '../../../db/db.ts'
 import type { Schema } from '../../../db/schema.ts'
-import { MOVED } from '../../../db/sqlite/failures.ts'
 import { jsonStatement, statement } from '../../../db/statement.ts'
 import type { ServerRow } from './rows.ts'
 
@@ -87,11 +86,8 @@ export interface Intent {
 
 /** Raises the generations of servers and says what is wanted of each. */
 export async function writeIntents(q: Queries, intents: readonly Intent[], now: IsoTime): Promise<void> {
-  await updateIntents(q, { rows: rowsOfIntents(intents), now })
-}
-
-function rowsOfIntents(intents: readonly Intent[]): string {
-  return JSON.stringify(intents.map(({ id, before, generation, desired }) => [id, before, generation, desired]))
+  const rows = JSON.stringify(intents.map(({ id, before, generation, desired }) => [id, before, generation, desired]))
+  await updateIntents(q, { rows, now })
 }
 
 const updateIntents = statement((q, { rows, now }: { rows: string; now: IsoTime }) => ({
@@ -114,13 +110,10 @@ export interface NewCommand {
 
 /** Queues commands for nodes. */
 export async function insertCommands(q: Queries, commands: readonly NewCommand[], now: IsoTime): Promise<void> {
-  await insertQueued(q, { rows: rowsOfCommands(commands), now })
-}
-
-function rowsOfCommands(commands: readonly NewCommand[]): string {
-  return JSON.stringify(
+  const rows = JSON.stringify(
     commands.map(({ id, nodeId, serverId, generation, op, args }) => [id, nodeId, serverId, generation, op, args]),
   )
+  await insertQueued(q, { rows, now })
 }
 
 const insertQueued = statement((q, { rows, now }: { rows: string; now: IsoTime }) => ({
@@ -129,36 +122,4 @@ const insertQueued = statement((q, { rows, now }: { rows: string; now: IsoTime }
       insert into "command" (id, node_id, server_id, generation, op, args, state, noop, created_at)
       select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, 'queued', 0, ${now}
       from json_each(${rows}) order by key`.compile(q),
-}))
-
-/** What orders write at once, left to the end of a commit that is theirs alone: what others read in it would be old. */
-export interface Given {
-  readonly intents: readonly Intent[]
-  readonly commands: readonly NewCommand[]
-  readonly now: IsoTime
-}
-
-/** Writes {@link Given}; servers that are no longer as they were read have moved. */
-export const GIVEN: Batch<Given> = {
-  write: async () => {
-    throw new Error('orders among others are written as they are given')
-  },
-  soon: (_, all) =>
-    all.flatMap(({ intents, commands, now }) => {
-      const rows = rowsOfIntents(intents)
-      return [
-        ensureGenerations.bound({ rows, count: intents.length }),
-        updateIntents.bound({ rows, now }),
-        insertQueued.bound({ rows: rowsOfCommands(commands), now }),
-      ]
-    }),
-}
-
-const ensureGenerations = statement((q, { rows, count }: { rows: string; count: number }) => ({
-  compile: () =>
-    sql`
-      select raise(abort, ${sql.lit(MOVED)})
-      where ${count} <> (
-        select count(*) from json_each(${rows}) as given
-        join "server" on "server".id = given.value ->> 0 and "server".generation = given.value ->> 1)`.compile(q),
 }))

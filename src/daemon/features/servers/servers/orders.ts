@@ -16,7 +16,6 @@ import { resultOf, type Settled } from '../../../db/gather.ts'
 import { isStorageFailure } from '../../../db/sqlite/failures.ts'
 import {
   findOrderRows,
-  GIVEN,
   type Intent,
   insertCommands,
   type NewCommand,
@@ -108,14 +107,14 @@ export async function acceptAll(
   for (let left = orders; left.length > 0; left = left.filter((order) => !settled.has(order))) {
     // One for each server: the next must see what this one has written.
     const round = [...new Map([...left].reverse().map((order) => [order.serverId, order])).values()].reverse()
-    await acceptRound(work, { orders: round, areAll: round.length === orders.length }, settled)
+    await acceptRound(work, round, settled)
   }
   return orders.map((order) => settled.get(order) ?? { error: new Error('an order was left out') })
 }
 
 async function acceptRound(
   { tx, deps }: Pick<WorkOver<OrderDeps>, 'tx' | 'deps'>,
-  { orders, areAll }: { readonly orders: readonly Order[]; readonly areAll: boolean },
+  orders: readonly Order[],
   settled: Map<Order, Settled<Acceptance>>,
 ): Promise<void> {
   const found = await findOrderRows(tx.q, orders.map(({ serverId }) => serverId)) // biome-ignore format: one line
@@ -146,11 +145,6 @@ async function acceptRound(
     }
   }
   if (commands.length === 0) return
-  if (tx.isBrief && areAll) {
-    tx.collect(GIVEN, { intents, commands, now: tx.now })
-    wakeAfter(tx, deps, commands)
-    return
-  }
   await writeIntents(tx.q, intents, tx.now)
   await queueCommands(tx, deps, commands)
 }
@@ -221,12 +215,12 @@ function newCommand({ clock }: Pick<OrderDeps, 'clock'>, order: CommandOf & Stor
   return { id, nodeId: row.nodeId, serverId: row.id, generation, op, args: JSON.stringify(order.args) }
 }
 
-async function queueCommands(tx: Tx, deps: Pick<OrderDeps, 'wake'>, commands: readonly NewCommand[]): Promise<void> {
+async function queueCommands(
+  tx: Tx,
+  { wake }: Pick<OrderDeps, 'wake'>,
+  commands: readonly NewCommand[],
+): Promise<void> {
   await insertCommands(tx.q, commands, tx.now)
-  wakeAfter(tx, deps, commands)
-}
-
-function wakeAfter(tx: Tx, { wake }: Pick<OrderDeps, 'wake'>, commands: readonly NewCommand[]): void {
   const nodes = new Set(commands.map(({ nodeId }) => nodeId))
   tx.onCommit(() => {
     for (const nodeId of nodes) wake(nodeId)
