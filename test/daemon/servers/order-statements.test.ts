@@ -24,18 +24,24 @@ afterAll(() => stage.close())
 const stopped = (count: number): Promise<Server[]> =>
   Promise.all(Array.from({ length: count }, () => stage.serverIn(template, node, FACTS.stopped)))
 
-/** The statements from here to the commit in which `work` has ended; the least of so many tries, as loops of the daemon write too. */
-async function statementsOf(count: number, work: () => Promise<unknown>): Promise<string[]> {
+/**
+ * The statements from here to the commit in which `work` has ended; the least of so many tries, as loops of the daemon write too. What an order sets
+ * off at its node is over before the next try.
+ */
+async function statementsOf(count: number, work: () => Promise<{ commandId: string }[]>): Promise<string[]> {
   const tries: string[][] = []
   for (let i = 0; i < count; i++) {
     const recorded = recordStatements()
+    let given: { commandId: string }[]
     try {
-      await work()
+      given = await work()
       const { texts } = recorded
       tries.push(texts.slice(0, texts.lastIndexOf('COMMIT') + 1))
     } finally {
       recorded.remove()
     }
+    const isSent = ({ commandId }: { commandId: string }) => peer.of('command').some(({ id }) => id === commandId)
+    await peer.until('the orders', () => given.every(isSent))
   }
   return tries.sort((a, b) => a.length - b.length)[0] ?? []
 }
@@ -49,7 +55,7 @@ const say = (previous: 'offline' | 'starting' | 'running', said: ReturnType<type
 test('accepts an order with six statements beside the ends of its transaction, the audit row among them', async () => {
   const tries = 12
   const servers = await stopped(tries)
-  const statements = await statementsOf(tries, () => start(servers.pop() as Server)) // one for each
+  const statements = await statementsOf(tries, async () => [await start(servers.pop() as Server)]) // one for each
   const own = statements.filter((sql) => !/^(BEGIN|COMMIT)/.test(sql))
   for (const table of ['audit_log', 'event', '"command"', '"server"']) {
     expect(own.filter((sql) => /insert|update/.test(sql) && sql.includes(table)).length).toBe(1)
