@@ -7,7 +7,7 @@ import { BenchPanel } from './bench-panel.ts'
 import { type Cost, costOf, cpuOf, cpuOfEndedChildren } from './cost.ts'
 import { load, type Request, type Target } from './http-load.ts'
 import { wakeupsPerSecond } from './idle-servers.ts'
-import { obedientAgent } from './orders.ts'
+import { ObedientAgent } from './obedience.ts'
 import { allProcesses, Helper } from './processes.ts'
 import { scattered, seedServers } from './seed.ts'
 import { seedAudit } from './seed-audit.ts'
@@ -89,10 +89,10 @@ async function requestCosts(panel: BenchPanel, serverId: (index: number) => stri
     'views of any servers, 5 % writes': await requestCost(panel, { url, token, path: someServer, among: mixed }),
     'list of 50 servers, 5 % writes': await requestCost(panel, { ...get('/api/servers?limit=50'), among: mixed }),
   }
-  const peer = await obedientAgent(panel)
+  const agent = await ObedientAgent.enter(panel)
   const path = (count: number): string => `/api/servers/${serverId(count % SERVERS)}/start`
   costs['power order'] = await requestCost(panel, { url, token, method: 'POST', path, body: '{}' })
-  await peer.leave()
+  await agent.leave()
   return costs
 }
 
@@ -102,14 +102,14 @@ async function writeCosts(): Promise<RoundCosts> {
   try {
     const serverId = await seedServers(panel, SERVERS, { running: true })
     const servers = Array.from({ length: SERVERS }, (_, index) => report(serverId(index)))
-    const peers = [await obedientAgent(panel, { servers })]
+    const agents = [await ObedientAgent.enter(panel, { servers })]
     const place = await emptyNode(panel)
-    peers.push(await obedientAgent(panel, { nodeId: place.nodeId }))
+    agents.push(await ObedientAgent.enter(panel, { nodeId: place.nodeId }))
     const costs = {
       'command to a console': await requestCost(panel, commandTarget(panel, serverId)),
       'creation of a server': await requestCost(panel, await createTarget(panel, place)),
     }
-    for (const peer of peers) await peer.leave()
+    for (const agent of agents) await agent.leave()
     return costs
   } finally {
     await panel.leave()

@@ -1,8 +1,8 @@
 import { connect } from 'node:net'
-import { report } from '../daemon/agent-peer.ts'
+import { createNodeKey } from '../../src/shared/api/nodes.ts'
+import { AgentPeer, report } from '../daemon/agent-peer.ts'
 import { BenchPanel } from './bench-panel.ts'
 import { type Measurement, median, shown, under } from './figure.ts'
-import { obedientAgent } from './orders.ts'
 import { seedServers } from './seed.ts'
 
 const ROUNDS = 3
@@ -12,7 +12,9 @@ export const feedEnd: Measurement = async (progress) => {
   const panel = await BenchPanel.enter()
   try {
     const serverId = (await seedServers(panel, 1, { running: true }))(0)
-    const peer = await obedientAgent(panel, { servers: [report(serverId)] })
+    const { apiKey } = await panel.client.call(createNodeKey, { params: { nodeId: panel.nodeId }, body: {} })
+    const peer = await AgentPeer.connect(panel.url, panel.nodeId, apiKey)
+    await peer.enter({ servers: [report(serverId)] })
     peer.log(serverId).append(1)
     const times: number[] = []
     for (let round = 0; round < ROUNDS; round++) {

@@ -1,11 +1,9 @@
 import { join } from 'node:path'
-import { createNodeKey } from '../../src/shared/api/nodes.ts'
-import type { ServerReport } from '../../src/shared/protocol/server.ts'
-import { AgentPeer } from '../daemon/agent-peer.ts'
 import type { BareOptions } from './bare-server.ts'
 import { BenchPanel } from './bench-panel.ts'
 import { atLeast, type Figures, type Measurement, median, shown, spread, under } from './figure.ts'
 import { load, type Target } from './http-load.ts'
+import { ObedientAgent } from './obedience.ts'
 import { Helper } from './processes.ts'
 import { seedServers } from './seed.ts'
 
@@ -22,7 +20,7 @@ export const orders: Measurement = async (progress) => {
   try {
     const serverId = await seedServers(panel, SERVERS)
     let asked = 0
-    const peer = await obedientAgent(panel)
+    const agent = await ObedientAgent.enter(panel)
     const scratch = join(panel.home, 'scratch.db')
     const options: BareOptions = {
       database: panel.database,
@@ -46,27 +44,12 @@ export const orders: Measurement = async (progress) => {
       ...(await compare('sixteenAtATime', { order, insert }, { connections: 16, ratio: 0.35 }, progress)),
       ...(await compare('sixtyFourAtATime', { order, insert }, { connections: 64, p99: 40 }, progress)),
     }
-    await peer.leave()
+    await agent.leave()
     return figures
   } finally {
     await bare.end()
     await panel.leave()
   }
-}
-
-/** A node's agent that carries out every order at once. */
-export async function obedientAgent(
-  panel: BenchPanel,
-  { nodeId = panel.nodeId, servers = [] }: { readonly nodeId?: string; readonly servers?: ServerReport[] } = {},
-): Promise<AgentPeer> {
-  const { apiKey } = await panel.client.call(createNodeKey, { params: { nodeId }, body: {} })
-  const peer = await AgentPeer.connect(panel.url, nodeId, apiKey)
-  await peer.enter({ servers })
-  peer.socket.on('message', () => {
-    for (const frame of peer.frames.splice(0)) if (frame.type === 'command') peer.finish(frame)
-    peer.typed.length = 0
-  })
-  return peer
 }
 
 /** With how many connections, and what is to be reached then. */

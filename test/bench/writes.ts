@@ -4,7 +4,7 @@ import { report } from '../daemon/agent-peer.ts'
 import { BenchPanel } from './bench-panel.ts'
 import { atLeastBeside, type Figures, type Measurement, median, shown, spread } from './figure.ts'
 import { load, type Target } from './http-load.ts'
-import { obedientAgent } from './orders.ts'
+import { ObedientAgent } from './obedience.ts'
 import { Helper } from './processes.ts'
 import { seedServers } from './seed.ts'
 
@@ -23,9 +23,9 @@ export const writes: Measurement = async (progress) => {
   try {
     const serverId = await seedServers(panel, SERVERS, { running: true })
     const servers = Array.from({ length: SERVERS }, (_, index) => report(serverId(index)))
-    const peer = await obedientAgent(panel, { servers })
+    const agent = await ObedientAgent.enter(panel, { servers })
     const place = await emptyNode(panel)
-    const other = await obedientAgent(panel, { nodeId: place.nodeId })
+    const other = await ObedientAgent.enter(panel, { nodeId: place.nodeId })
     const options = {
       database: panel.database,
       scratch: join(panel.home, 'scratch.db'),
@@ -38,7 +38,7 @@ export const writes: Measurement = async (progress) => {
       ...(await compare('commands', 2500, { ours: commandTarget(panel, serverId), insert }, progress)),
       ...(await compare('creates', 600, { ours: await createTarget(panel, place), insert }, progress)),
     }
-    await peer.leave()
+    await agent.leave()
     await other.leave()
     return figures
   } finally {
