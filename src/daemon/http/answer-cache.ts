@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import { type Clock, isoTime } from '../../shared/kernel/time.ts'
 import type { Holder } from '../access/permit.ts'
 import type { At } from '../access/relations.ts'
@@ -244,5 +244,5 @@ class OneReading implements Reading {
 }
 
 function etagOf(payload: Buffer): string {
-  return createHash('sha256').update(payload).digest('base64url').slice(0, 27)
+  return hash('sha256', payload, 'base64url').slice(0, 27)
 }

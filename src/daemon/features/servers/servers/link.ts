@@ -21,7 +21,6 @@ import { raiseGenerations, settleForgotten } from './reconcile.ts'
 import { type BeforeDelete, forgetDeleted, reportUndeleted } from './remove.ts'
 import { findServerRows } from './rows.ts'
 import { buildSpec, commandOf, readOrder } from './spec.ts'
-import { definitionOf } from './view.ts'
 
 /** What servers do with what agents say, and what agents get of servers. */
 export type ServerLink = LinkedServers & Pick<GatewayHandlers, 'onEvents' | 'commandFrames'>
@@ -65,17 +64,12 @@ export function createServerLink(deps: {
     commandFrames: async (commands) => {
       const rows = await findServerRows(db.read, [...new Set(commands.map(({ serverId }) => serverId))])
       const servers = new Map(rows.map((row) => [row.id, row]))
-      const definitions = new Map<string, ReturnType<typeof definitionOf>>()
       return commands.map((command) => {
         const order = readOrder(command)
         if (order === undefined) return 'unknown'
         const row = servers.get(command.serverId)
         if (row === undefined) return order.op === 'delete' ? { op: order.op, ...order.args } : 'gone'
-        const spec = () => {
-          const template = definitions.get(row.templateDefinition) ?? definitionOf(row)
-          definitions.set(row.templateDefinition, template)
-          return buildSpec(row, { generation: command.generation, logMb: settings.get('console.logMb') }, template)
-        }
+        const spec = () => buildSpec(row, { generation: command.generation, logMb: settings.get('console.logMb') })
         try {
           return commandOf(order, spec)
         } catch (error) {

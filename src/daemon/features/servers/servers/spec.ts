@@ -23,8 +23,8 @@ const PIDS = 512
 export function buildSpec(
   row: ServerRow,
   { generation, logMb }: { readonly generation: number; readonly logMb: number },
-  template = definitionOf(row),
 ): ServerSpec {
+  const template = definitionOf(row)
   const mounts = mountsOf(template.mounts, mountsOfServer(row))
   const defaults = Object.fromEntries(template.variables.map((variable) => [variable.name, variable.default]))
   return {

@@ -65,6 +65,13 @@ export function statusOf(row: LifeRow, power: PowerState = row.power): ServerSta
 
 type Definition = Omit<NewTemplate, 'name' | 'nestId'>
 
+/** So many definitions are kept, and none whose text is longer. */
+const MOST_KEPT = 32
+const LONGEST_KEPT = 64 * 1024
+
+/** Parsed definitions by their texts: many servers have one template, and every order and answer needs it. */
+const definitions = new Map<string, Definition>()
+
 /** What fields say that a template was stored without, because they came later. Made at the first use: a start has none for it. */
 let laterFields: Definition | undefined
 
@@ -72,9 +79,16 @@ let laterFields: Definition | undefined
  * The definition inside a template's row; it was parsed by the contract when it was written. Fields of the contract that came after
  * that have their defaults.
  */
-export function definitionOf(row: Pick<ServerRow, 'templateDefinition'>): Definition {
+export function definitionOf({ templateDefinition: text }: Pick<ServerRow, 'templateDefinition'>): Definition {
+  const known = definitions.get(text)
+  if (known !== undefined) return known
   laterFields ??= frozen(NewTemplate.omit({ name: true, nestId: true }).parse({ startup: '-' }))
-  return { ...laterFields, ...(JSON.parse(row.templateDefinition) as Definition) } // see above
+  const definition = frozen({ ...laterFields, ...(JSON.parse(text) as Definition) }) // see above
+  if (text.length > LONGEST_KEPT) return definition
+  definitions.set(text, definition)
+  const [oldest] = definitions.keys()
+  if (definitions.size > MOST_KEPT && oldest !== undefined) definitions.delete(oldest)
+  return definition
 }
 
 /** The stored values of a server's variables; they were parsed by the contract when they were written. */
