@@ -98,7 +98,7 @@ describe('panel migration', () => {
     )
     await run(2, ['plan', ...request(), '--on-conflict', 'weather=fine'])
     await run(2, ['plan', ...request(), '--unlimited', 'memory=much'])
-    expect((await run(8, ['plan', ...request(), '--port-range', '5-4'])).stderr).toContain('portRange')
+    expect((await run(8, ['plan', ...request(), '--port-range', '5-4'])).stderr).toContain('--port-range')
     // The name of a node, and a file in the place of flags.
     const file = join(stage.panel.home, 'map.json')
     await writeFile(
@@ -114,7 +114,18 @@ describe('panel migration', () => {
     const { stderr } = await run(10, ['plan', ...request(), '--detailed-exitcode'])
     expect(stderr).toContain('no counterpart for some.right\\nnothing is in the way')
     await run(2, ['plan', ...request(), '--bwlimit', 'fast'])
-    expect((await run(8, ['plan', ...request(), '--bwlimit', '1K'])).stderr).toContain('bytesPerSecond')
+    for (const [flag, value] of [
+      ['--bwlimit', '1K'],
+      ['--concurrency', '17'],
+      ['--port-range', '70000-80000'],
+      ['--backup-timeout', '900d'],
+      ['--archive-origin', 'http://key:word@store.test'],
+      ['--max-failures', '9999999'],
+    ] as const) {
+      const refused = (await run(8, ['plan', ...request(), flag, value])).stderr
+      expect(refused).toContain(flag)
+      expect(refused, flag).not.toMatch(/options\.|[a-z][A-Z]/)
+    }
     const slow = ['--bwlimit', '1.5M/s', '--database-host', '10.0.0.5:3306', '--on-conflict', 'database=copy']
     const slowPlan = join(stage.panel.home, 'slow.json')
     expect((await run(8, ['plan', ...request(), ...slow, '--out', slowPlan])).stdout).toContain('DATABASE_HOST_MISSING')

@@ -8,7 +8,10 @@ import { type Command, type Option, optionName } from './command.ts'
 export function calledBy(command: Command | undefined, field: string): string {
   const [, path = ''] = /^(?:(?:body|query|params)(?:\.|$))?(.*)$/s.exec(field) ?? []
   if (path === '') return 'the request'
-  const [head = '', ...rest] = path.split('.')
+  const parts = path.split('.')
+  // Flags fill the options of a request one by one.
+  const isOption = parts[0] === 'options' && parts.length > 1 && optionFor(command, 'options') === undefined
+  const [head = '', ...rest] = isOption ? parts.slice(1) : parts
   const option = optionFor(command, head)
   const below = rest.filter((part) => !/^\d+$/.test(part)).join('.')
   if (option !== undefined) return `--${optionName(option.flags)}${below === '' ? '' : ` ${below}`}`

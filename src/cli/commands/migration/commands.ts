@@ -90,7 +90,7 @@ const REQUEST: readonly Option[] = [
     choices: PHASES,
     fills: 'phases',
   },
-  { flags: '--on-conflict <what=how>', summary: CONFLICTS, repeat: true },
+  { flags: '--on-conflict <what=how>', summary: CONFLICTS, repeat: true, fills: 'conflicts' },
   { flags: '--port-range <from-to>', summary: 'where ports are taken from that are remapped (default 20000-29999)' },
   {
     flags: '--unlimited <what=value>',
@@ -102,14 +102,24 @@ const REQUEST: readonly Option[] = [
     flags: '--archive-origin <url>',
     summary: 'where archives of the source may lie as well, such as its object store',
     repeat: true,
+    fills: 'archiveOrigins',
   },
   {
     flags: '--database-host <host>',
     summary: 'with --on-conflict database=copy: a host of the source with a private address, as the source names it',
     repeat: true,
+    fills: 'databaseHosts',
   },
-  { flags: '--bwlimit <rate>', summary: 'bytes that each node may fetch in a second, such as 10M' },
-  { flags: '--backup-timeout <duration>', summary: 'how long a backup of the source may take (default 1h)' },
+  {
+    flags: '--bwlimit <rate>',
+    summary: 'bytes that each node may fetch in a second, such as 10M',
+    fills: 'bytesPerSecond',
+  },
+  {
+    flags: '--backup-timeout <duration>',
+    summary: 'how long a backup of the source may take (default 1h)',
+    fills: 'backupTimeoutSeconds',
+  },
   {
     flags: '--freeze <how>',
     summary: 'what is done with a running server before its files are read',
@@ -121,6 +131,7 @@ const REQUEST: readonly Option[] = [
     summary: 'what servers of imported templates run by (default docker)',
     choices: ['process', 'docker'],
     repeat: true,
+    fills: 'runtimes',
   },
   {
     flags: '--mounts <how>',
