@@ -23,7 +23,7 @@ test('shows the last lines and then the live ones', async () => {
   expect(reader.seqs).toEqual(range(31, 55))
   expect(reader.frames[0]).toMatchObject({
     event: 'connected',
-    id: undefined,
+    id: 'epocha-30',
     data: { type: 'connected', serverId: stage.game.id, lastSeq: 50 },
   })
   expect(reader.frames.at(-1)).toEqual({
@@ -84,6 +84,17 @@ test('resumes at every line without a loss or a repetition', async () => {
     expect(reader.of('resume_console')[0]).toMatchObject({ id: `epocha-${seen}`, data: { missed: 0, reason: null } })
     reader.close()
   }
+})
+
+test('resumes from the greeting when no line has come yet', async () => {
+  stage.peer.say(stage.game.id, 5)
+  const reader = stage.watch('?lines=0')
+  const greeting = await reader.until('the greeting', (r) => r.of('connected')[0])
+  reader.close()
+  stage.peer.say(stage.game.id, 3)
+  const again = stage.watch('?lines=0', { 'last-event-id': greeting?.id ?? '' })
+  await again.until('the lines said meanwhile', ({ seqs }) => seqs.length === 3)
+  expect(again.seqs).toEqual(range(6, 8))
 })
 
 test('says which lines are gone, once', async () => {

@@ -21,10 +21,11 @@ export const ConsoleFrame = z.object({
 export type ConsoleFrame = z.infer<typeof ConsoleFrame>
 
 /**
- * The first frame. `lastSeq`: the newest line that the panel has passed on; left out while the node has not said yet. `lagLines`: so many
- * lines wait before the newest one comes, as more is said than may be passed on, or a resume begins far back; left out when none
- * does. A stream that lags for longer than a second also says so, in a comment every second: `: lagging by 1234 lines`, and at the
- * end of it `: no longer lagging`.
+ * The first frame. Its id, left out by a resume and while the log is empty, is the place before the first line that follows: who is
+ * cut off before that line resumes there. `lastSeq`: the newest line that the panel has passed on; left out while the node has not
+ * said yet. `lagLines`: so many lines wait before the newest one comes, as more is said than may be passed on, or a resume begins far
+ * back; left out when none does. A stream that lags for longer than a second also says so, in a comment every second:
+ * `: lagging by 1234 lines`, and at the end of it `: no longer lagging`.
  */
 export const ConsoleConnectedFrame = z.object({
   type: z.literal('connected'),

@@ -1,14 +1,14 @@
-import { getLogs, streamConsole } from '../../../shared/api/console.ts'
+import { streamConsole } from '../../../shared/api/console.ts'
 import type { ServerId } from '../../../shared/kernel/ids.ts'
 import type { Action } from '../../kit/command.ts'
-import { CliFailure, usage } from '../../kit/failure.ts'
+import { usage } from '../../kit/failure.ts'
 import { instantOf } from '../../kit/instant.ts'
 import { oneLine } from '../../kit/output/escape.ts'
 import { subjectOf } from '../../kit/resource/actions.ts'
 import type { Run } from '../../kit/run.ts'
 import { type CursorFile, openCursorFile } from './cursor-file.ts'
 import { consoleItem, gapNotice, type Line, lineFilter, printLine } from './line.ts'
-import { readLogPages } from './pages.ts'
+import { readLastLines, readLogPages } from './pages.ts'
 
 interface Wanted {
   readonly serverId: string
@@ -74,26 +74,22 @@ async function printUntilNow(run: Run, wanted: Wanted): Promise<number> {
 async function* linesUntilNow(run: Run, wanted: Wanted): AsyncGenerator<Line> {
   const { serverId, since, until, after } = wanted
   if (after === undefined && since === undefined) {
-    yield* lastLines(run, wanted)
+    yield* await readLastLines(run, { serverId, count: wanted.tail, before: until })
     return
   }
   yield* readLogPages(run, { serverId, after: after ?? since, until, notices: true })
 }
 
-/** The last lines, read backwards page by page and answered forwards. */
-async function* lastLines(run: Run, { serverId, tail, until }: Wanted): AsyncGenerator<Line> {
-  const { readLastLines } = await import('./pages.ts')
-  yield* await readLastLines(run, { serverId, count: tail, before: until })
-}
-
 /** How many lines may be written before the cursor file is. */
 const SAVE_EVERY = 500
+/** The most lines that a stream begins with. */
+const MOST_STREAMED = 2000
 
 async function follow(run: Run, wanted: Wanted): Promise<number> {
   if (wanted.until !== undefined) throw usage('--until and --follow exclude each other')
-  const start = wanted.since === undefined || wanted.after !== undefined ? wanted.after : await printSince(run, wanted)
+  const start = wanted.after ?? (await printBefore(run, wanted))
   const open = await run.streams()
-  const query = start === undefined ? { lines: Math.min(wanted.tail, 2000) } : { lines: 0 }
+  const query = start === undefined ? { lines: wanted.tail } : { lines: 0 }
   const overrides = { signal: run.signal, retriesBeforeOpen: 3, ...(start === undefined ? {} : { lastEventId: start }) }
   let unsaved = 0
   let idle: NodeJS.Immediate | undefined
@@ -133,19 +129,26 @@ async function follow(run: Run, wanted: Wanted): Promise<number> {
   return 0
 }
 
-/** Prints what was since a time; answers the place where the stream goes on. */
-async function printSince(run: Run, wanted: Wanted): Promise<string | undefined> {
-  let last: string | undefined
-  for await (const line of linesUntilNow(run, wanted)) {
+/**
+ * Prints what the stream does not begin with: the lines since a time, or more of the last ones than it gives. Returns the place where the
+ * stream goes on, which is the one up to which this has read: a line that comes in between is in the stream.
+ */
+async function printBefore(run: Run, wanted: Wanted): Promise<string | undefined> {
+  const { serverId, since, tail } = wanted
+  if (since === undefined && tail <= MOST_STREAMED) return undefined
+  const print = async (line: Line): Promise<void> => {
     if (wanted.matches(line)) await printLine(run, line)
     wanted.cursor?.note(line.id)
-    last = line.id
   }
-  if (last !== undefined) return last
-  const { epoch, lastSeq } = await (await run.client()).call(getLogs, {
-    params: { serverId: wanted.serverId },
-    query: { lines: 1 },
-  })
-  if (epoch === null) throw new CliFailure('NO_MATCH', 'the server has no log yet')
-  return `${epoch}-${lastSeq}`
+  if (since === undefined) {
+    const lines = await readLastLines(run, { serverId, count: tail, before: undefined })
+    for (const line of lines) await print(line)
+    return lines.at(-1)?.id
+  }
+  const pages = readLogPages(run, { serverId, after: since, notices: true })
+  for (;;) {
+    const next = await pages.next()
+    if (next.done === true) return next.value
+    await print(next.value)
+  }
 }

@@ -5,7 +5,13 @@ import { fromLog, type Line } from './line.ts'
 /** The most lines that one page has. */
 const PAGE = 2000
 
-/** Lines after a place or a time, page by page, up to now or `until`. Reports lines that are gone on stderr. */
+/** A place in front of the first line that a log will ever have: a stream that resumes there leaves out none. */
+const BEFORE_ALL = '0-0'
+
+/**
+ * Lines after a place or a time, page by page, up to now or `until`. Reports lines that are gone on stderr. Returns the place up to
+ * which it has read.
+ */
 export async function* readLogPages(
   run: Run,
   wanted: {
@@ -14,23 +20,27 @@ export async function* readLogPages(
     readonly until?: string | undefined
     readonly notices: boolean
   },
-): AsyncGenerator<Line> {
+): AsyncGenerator<Line, string | undefined> {
   const client = await run.client()
   let after = wanted.after
   let expected = seqOf(after)
+  let place: string | undefined
   for (;;) {
     const query = { lines: PAGE, ...(after === undefined ? {} : { after }) }
     const page = await client.call(getLogs, { params: { serverId: wanted.serverId }, query })
     for (const log of page.logs) {
-      if (wanted.until !== undefined && log.timestamp >= wanted.until) return
+      if (wanted.until !== undefined && log.timestamp >= wanted.until) return place
       if (wanted.notices && expected !== undefined && log.seq > expected + 1) {
         run.terminal.say(`${log.seq - expected - 1} lines are missing (${expected + 1} to ${log.seq - 1})`)
       }
       expected = log.seq
+      place = log.id
       yield fromLog(log)
     }
     const last = page.logs.at(-1)
-    if (last === undefined || last.seq >= page.lastSeq) return
+    // What comes after this answer is newer than its last line, though no line of it was wanted.
+    if (last === undefined) return place ?? (page.epoch === null ? BEFORE_ALL : `${page.epoch}-${page.lastSeq}`)
+    if (last.seq >= page.lastSeq) return last.id
     after = last.id
   }
 }

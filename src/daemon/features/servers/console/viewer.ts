@@ -98,7 +98,8 @@ export class Viewer implements LiveViewer {
     return this.#deps.connection.closed.aborted || this.#deps.feed.closed
   }
 
-  async #greet({ resume }: Start): Promise<void> {
+  async #greet(start: Start): Promise<void> {
+    const { resume } = start
     const { feed, connection, clock } = this.#deps
     const enough = new AbortController()
     void clock.sleep(KNOWN_MS, AbortSignal.any([enough.signal, connection.closed])).then(() => enough.abort())
@@ -108,11 +109,15 @@ export class Viewer implements LiveViewer {
     enough.abort()
     const { serverId } = feed
     const behind = feed.newest - (resume !== undefined && resume.epoch === feed.epoch ? resume.seq : feed.head)
-    connection.send('connected', {
+    const greeting = {
       serverId,
       ...(feed.epoch === undefined ? {} : { lastSeq: feed.last }),
       ...(feed.epoch !== undefined && behind > 0 ? { lagLines: behind } : {}),
-    })
+    }
+    // Who is cut off before the first line resumes here, too; who resumes has an id already.
+    const epoch = resume === undefined ? (feed.epoch ?? '') : ''
+    const place = epoch === '' ? undefined : lineId(epoch, this.#beginning(start))
+    connection.send('connected', greeting, place)
     if (!feed.online) this.reportOffline()
   }
 
@@ -122,13 +127,20 @@ export class Viewer implements LiveViewer {
     return !this.#over()
   }
 
+  /** The line behind which somebody begins who asks for the last lines. */
+  #beginning({ lines }: Start): number {
+    const { first, last } = this.#deps.feed
+    return Math.max(first - 1, last - lines)
+  }
+
   /** Finds the first line to show, and says what a resume has found. */
-  async #place({ resume, lines }: Start): Promise<void> {
+  async #place(start: Start): Promise<void> {
+    const { resume } = start
     const { feed } = this.#deps
     this.#epoch = feed.epoch
     this.#rewinds = feed.rewinds
     if (resume === undefined) {
-      this.#cursor = Math.max(feed.first - 1, feed.last - lines)
+      this.#cursor = this.#beginning(start)
       return
     }
     if (resume.epoch !== feed.epoch) return this.#changeEpoch(resume)
