@@ -39,18 +39,71 @@ function answerTo(command: string): string {
   return `did ${command}`
 }
 
+/** What is sent without an end, by the command that asks for it. */
+const FLOODS: Readonly<Record<string, (id: number) => Buffer>> = {
+  'flood empty': (id) => packet(id, 0, ''),
+  'flood others': (id) => packet(id + 1000, 0, 'for somebody else'),
+}
+
+/** Writes the same packet as long as the other side reads; says when that has closed the connection. */
+function flood(socket: Socket, one: Buffer): void {
+  const many = Buffer.concat(Array.from({ length: 4096 }, () => one))
+  const write = (): void => {
+    while (!socket.destroyed && socket.write(many)) {}
+  }
+  socket.on('drain', write)
+  socket.on('close', () => console.log('flood closed'))
+  write()
+}
+
 let waiting: Promise<void> = Promise.resolve()
 
 function answer(socket: Socket, id: number, command: string): void {
   if (command === 'hang') return
   if (command === 'drop') return void socket.destroy()
   if (command === 'garbage') return void socket.write('HTTP/1.1 400 Bad Request\r\n\r\n')
+  if (command === 'flood later') {
+    socket.write(packet(id, 0, 'now'))
+    setTimeout(() => flood(socket, packet(id + 1000, 0, 'nobody asks any more')), 600)
+    return
+  }
   if (command === 'endless') {
     const write = (): void => {
       while (!socket.destroyed && socket.write(packet(id, 0, 'y'.repeat(4000)))) {}
     }
     socket.on('drain', write)
     write()
+    return
+  }
+  const flooding = FLOODS[command]
+  if (flooding !== undefined) {
+    flood(socket, flooding(id))
+    return
+  }
+  if (command === 'broken off') {
+    socket.end(Buffer.concat([packet(id, 0, 'z'.repeat(PART)), packet(id, 0, 'the second part').subarray(0, 20)]))
+    return
+  }
+  if (command === 'trickle') {
+    const timer = setInterval(() => socket.write(packet(id, 0, 'drip\n')), 100)
+    socket.on('close', () => clearInterval(timer))
+    return
+  }
+  if (command === 'emoji') {
+    // Parts end where bytes are full, also within a character.
+    const bytes = Buffer.from(`x${'😀'.repeat(5000)}`)
+    for (let at = 0; at < bytes.length; at += 4000) {
+      const part = packet(id, 0, '.'.repeat(Math.min(4000, bytes.length - at)))
+      bytes.copy(part, 12, at, at + 4000)
+      socket.write(part)
+    }
+    return
+  }
+  if (command === 'binary') {
+    const body = Buffer.from([0x61, 0xff, 0xfe, 0x1b, 0x5b, 0x33, 0x31, 0x6d, 0xc3, 0x28, 0x07, 0x9b, 0x62])
+    const bytes = packet(id, 0, 'x'.repeat(body.length))
+    body.copy(bytes, 12)
+    socket.write(bytes)
     return
   }
   if (command === 'stop' && kind === 'source-abrupt') {

@@ -142,6 +142,45 @@ describe('a console by RCON', () => {
     await says(id, 'did list')
   })
 
+  it.each(['source', 'minecraft'] as const)(
+    'of %s reads no flood: neither for a command nor between two',
+    async (protocol) => {
+      const id = await start(`flood-${protocol}`, { protocol, game: protocol === 'source' ? 'source-plain' : protocol })
+      const refused = { message: expect.stringContaining('it sends much more than') }
+      expect(await send(id, 'flood others')).toMatchObject(refused)
+      // The first packet is all of a short answer of Minecraft.
+      if (protocol === 'minecraft') expect(await send(id, 'flood empty')).toBeNull()
+      else expect(await send(id, 'flood empty')).toMatchObject(refused)
+      expect(await send(id, 'flood later')).toBeNull()
+      const closed = (): number => texts(id).filter((text) => text === 'flood closed').length
+      await stage.peer.until('the end of the last flood', () => closed() === 3)
+      expect(await send(id, 'list')).toBeNull()
+      await says(id, 'did list')
+    },
+  )
+
+  it('says of an answer that its end did not come', async () => {
+    const id = await start('broken', { game: 'source-plain' })
+    const remarks = (): string[] => texts(id, 'system').filter((text) => text.startsWith('The answer'))
+    expect(await send(id, 'broken off')).toBeNull()
+    await stage.peer.until('the first remark', () => remarks().length === 1)
+    expect(await send(id, 'trickle')).toBeNull()
+    await stage.peer.until('the second remark', () => remarks().length === 2)
+    expect(remarks()).toEqual([
+      'The answer is not complete: the game has closed the connection',
+      'The answer is not complete: no end of it came in 4 s',
+    ])
+  })
+
+  it('shows any bytes, and cuts long lines within no character', async () => {
+    const id = await start('bytes')
+    expect(await send(id, 'emoji', 'binary')).toBeNull()
+    await says(id, 'a\ufffd\ufffd\u001b[31m\ufffd(\ufffdb')
+    const cut = texts(id).filter((text) => text.includes('😀'))
+    expect(cut.join('')).toBe(`x${'😀'.repeat(5000)}`)
+    expect(cut.length).toBeGreaterThan(1)
+  })
+
   it('gives its password to nobody but a process of the server', async () => {
     const id = await start('absent', { change: { startup: 'echo ready; exec sleep 1000' } })
     expect(await send(id, 'list')).toMatchObject({

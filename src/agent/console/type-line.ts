@@ -8,6 +8,7 @@ import type { RconPlace } from './rcon/rcon-place.ts'
 const MOST_TERMINAL_BYTES = 4094
 /** How much of an answer goes into the console at once. */
 const NOTE_CHARS = 32 * 1024
+const PIECE_CHARS = 4096
 const LOOPBACK = '127.0.0.1'
 const LOOKS = 5
 const LOOK_MS = 300
@@ -69,6 +70,7 @@ async function sendByRcon(
   const text = maskedIn(colourless, place).trimEnd()
   for (const part of text === '' ? [] : parts(text)) await runs.note(server.place, part, 'stdout')
   if (answer.isCut) await server.note('The answer was longer than 1 MiB; the rest is left out')
+  if (answer.brokenOff !== undefined) await server.note(`The answer is not complete: ${answer.brokenOff}`)
 }
 
 /** The password goes to nobody but a process of this very run. */
@@ -114,6 +116,15 @@ function parts(text: string): string[] {
 /** A line of the console has at most 16 KiB. */
 function cut(line: string): string[] {
   const pieces: string[] = []
-  for (let at = 0; at === 0 || at < line.length; at += 4096) pieces.push(line.slice(at, at + 4096))
+  for (let at = 0; at === 0 || at < line.length; ) {
+    // No piece ends within a character of two halves.
+    const end = isFirstHalf(line.charCodeAt(at + PIECE_CHARS - 1)) ? at + PIECE_CHARS - 1 : at + PIECE_CHARS
+    pieces.push(line.slice(at, end))
+    at = end
+  }
   return pieces
+}
+
+function isFirstHalf(code: number): boolean {
+  return code >= 0xd800 && code <= 0xdbff
 }

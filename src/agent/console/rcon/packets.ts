@@ -30,6 +30,11 @@ export function packetOf(id: number, type: number, text: string): Buffer {
 export class PacketReader {
   #held = Buffer.alloc(0)
 
+  /** Whether a packet has begun to come. */
+  get isWithin(): boolean {
+    return this.#held.length > 0
+  }
+
   /** The packets that are complete now. Throws {@link NoRcon} for a length that no packet has. */
   push(chunk: Buffer): Packet[] {
     const packets: Packet[] = []

@@ -10,11 +10,18 @@ const COMMAND_MS = 4000
 const QUIET_MS = 400
 const IDLE_MS = 60_000
 const MOST_ANSWER_BYTES = 1024 * 1024
+/** What a game may send for one command, heads of small packets with it: the agent reads for all servers of its node. */
+const MOST_COMMAND_READ = 2 * MOST_ANSWER_BYTES
+/** The same for a login, and between two commands, where only what comes late is due. */
+const MOST_OTHER_READ = 64 * 1024
 const MOST_WAITING = 20
 const FIRST_PAUSE_MS = 1000
 const LONGEST_PAUSE_MS = 30_000
 /** A part of an answer of Minecraft that is so long is followed by another one. */
 const PART_CHARS = 4096
+/** Source fills packets of 4 KiB, less their heads, before it goes on in another one. */
+const LEAST_FULL_PART = 4000
+const CLOSED = 'the game has closed the connection'
 /** What Minecraft takes in one packet, and more than Source does. */
 const MOST_COMMAND_BYTES = 1446
 
@@ -31,10 +38,13 @@ export interface RconTarget {
   readonly passwordVariable: string
 }
 
-/** What a game has answered; `isCut`: it was longer than is kept. */
+/** What a game has answered. */
 export interface RconAnswer {
   readonly text: string
+  /** It was longer than is kept. */
   readonly isCut: boolean
+  /** Why its end did not come; `undefined`: it did, as far as anybody can see. */
+  readonly brokenOff?: string
 }
 
 /**
@@ -80,11 +90,12 @@ export class RconClient {
 
   async #sendNow(command: string): Promise<RconAnswer> {
     const deadline = new AbortController()
+    const dueMs = this.#clock.monotonicMs() + COMMAND_MS
     void this.#clock.sleep(COMMAND_MS, deadline.signal).then(() => {
-      if (!deadline.signal.aborted) this.#connection?.end(`no answer came in ${COMMAND_MS / 1000} s`)
+      if (!deadline.signal.aborted) this.#connection?.expire()
     })
     try {
-      const connection = await this.#connected()
+      const connection = await this.#connected(dueMs)
       return await connection.command(command)
     } finally {
       deadline.abort()
@@ -94,7 +105,7 @@ export class RconClient {
     }
   }
 
-  async #connected(): Promise<Connection> {
+  async #connected(dueMs: number): Promise<Connection> {
     if (this.#isClosed) throw new AgentFailure('NOT_RUNNING', 'The program has ended')
     if (this.#connection !== undefined && !this.#connection.isOver) return this.#connection
     const waitMs = this.#notBeforeMs - this.#clock.monotonicMs()
@@ -103,6 +114,9 @@ export class RconClient {
       throw new AgentFailure('RCON_FAILED', `${this.#lastFailure}; the next attempt is possible in ${seconds} s`)
     }
     const target = await this.#target()
+    // Nobody would end a connection that begins behind the deadline.
+    if (this.#clock.monotonicMs() >= dueMs)
+      throw new AgentFailure('RCON_FAILED', 'The node is too busy to look for RCON')
     const connection = new Connection(target, this.#clock)
     this.#connection = connection
     try {
@@ -130,6 +144,11 @@ class Connection {
   #why: string | undefined
   #id = 0
   #mirrors = false
+  /** Whether somebody waits for packets; what comes otherwise belongs to nothing. */
+  #isAsking = true
+  #hasParts = false
+  /** How much more may come before the game is taken for one that floods. */
+  #mayCome = MOST_OTHER_READ
 
   constructor(target: RconTarget, clock: Clock) {
     this.#target = target
@@ -137,7 +156,7 @@ class Connection {
     this.#socket = connect({ host: target.host, port: target.port, noDelay: true })
     this.#socket.on('data', (chunk: Buffer) => this.#take(chunk))
     this.#socket.on('error', (error) => this.end('code' in error ? String(error.code) : 'the connection failed'))
-    this.#socket.on('close', () => this.end('the game has closed the connection'))
+    this.#socket.on('close', () => this.end(CLOSED))
     this.#socket.unref()
   }
 
@@ -149,6 +168,11 @@ class Connection {
     this.#why ??= why
     this.#socket.destroy()
     this.#wake()
+  }
+
+  /** Ends it because the time of a command is over. */
+  expire(): void {
+    this.end(`${this.#hasParts ? 'no end of it' : 'no answer'} came in ${COMMAND_MS / 1000} s`)
   }
 
   async login(): Promise<void> {
@@ -172,7 +196,19 @@ class Connection {
   }
 
   async command(text: string): Promise<RconAnswer> {
-    this.#packets.length = 0 // what comes late belongs to nothing
+    this.#isAsking = true
+    this.#mayCome = MOST_COMMAND_READ
+    try {
+      return await this.#answerTo(text)
+    } finally {
+      this.#isAsking = false
+      this.#hasParts = false
+      this.#packets.length = 0
+      this.#mayCome = MOST_OTHER_READ
+    }
+  }
+
+  async #answerTo(text: string): Promise<RconAnswer> {
     const id = ++this.#id
     let last = ++this.#id
     const isSource = this.#target.protocol === 'source'
@@ -186,7 +222,10 @@ class Connection {
       const isQuietAnEnd = parts.length > 0 && !(isMarked && this.#mirrors)
       const packet = await this.#next(isQuietAnEnd ? QUIET_MS : undefined)
       if (packet === undefined && this.isOver) {
-        if (parts.length > 0 && bytes > 0) break
+        if (parts.length > 0 && bytes > 0) {
+          const brokenOff = this.#brokenOff(parts)
+          return { text: textOf(parts), isCut: false, ...(brokenOff === undefined ? {} : { brokenOff }) }
+        }
         throw new RconUnanswered(
           'RCON_FAILED',
           `The command may have been carried out, but RCON gave no answer: ${this.#why}`,
@@ -199,10 +238,11 @@ class Connection {
       }
       if (packet.id !== id) continue
       parts.push(packet.body)
+      this.#hasParts = true
       bytes += packet.body.length
       if (bytes > MOST_ANSWER_BYTES) {
         this.end('its answer is too long')
-        return { text: Buffer.concat(parts).toString('utf8', 0, MOST_ANSWER_BYTES), isCut: true }
+        return { text: textOf(parts, MOST_ANSWER_BYTES), isCut: true }
       }
       if (isSource) continue
       if (packet.body.toString('utf8').length < PART_CHARS) break
@@ -212,11 +252,20 @@ class Connection {
         this.#socket.write(packetOf(last, PACKET.answer, ''))
       }
     }
-    return { text: Buffer.concat(parts).toString('utf8'), isCut: false }
+    return { text: textOf(parts), isCut: false }
+  }
+
+  /** Why an answer has no end whose connection is over. Many games close it behind the last answer, which has its end then. */
+  #brokenOff(parts: readonly Buffer[]): string | undefined {
+    const isWhole = !this.#reader.isWithin && (parts.at(-1)?.length ?? 0) < LEAST_FULL_PART
+    return this.#why === CLOSED && isWhole ? undefined : this.#why
   }
 
   /** The next packet; `undefined` after so much quiet, or when the connection is over. */
   async #next(quietMs?: number): Promise<Packet | undefined> {
+    // Many small packets that came together are dear enough without a timer for each.
+    const here = this.#packets.shift()
+    if (here !== undefined) return here
     const over = new AbortController()
     let isQuiet = false
     const quiet =
@@ -242,8 +291,14 @@ class Connection {
   }
 
   #take(chunk: Buffer): void {
+    this.#mayCome -= chunk.length
+    if (this.#mayCome < 0) {
+      this.end('it sends much more than it was asked for')
+      return
+    }
     try {
-      this.#packets.push(...this.#reader.push(chunk))
+      const packets = this.#reader.push(chunk)
+      if (this.#isAsking) this.#packets.push(...packets)
     } catch (error) {
       if (!(error instanceof NoRcon)) throw error
       this.end(`what answers there does not speak RCON (${error.message})`)
@@ -254,4 +309,8 @@ class Connection {
   #refuseWhenOver(what: string): void {
     if (this.#why !== undefined) throw new AgentFailure('RCON_FAILED', `${what}: ${this.#why}`)
   }
+}
+
+function textOf(parts: readonly Buffer[], bytes?: number): string {
+  return Buffer.concat(parts).toString('utf8', 0, bytes)
 }
