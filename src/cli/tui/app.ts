@@ -114,6 +114,11 @@ function guardProcess(session: ConsoleSession, terminal: Terminal): Guard {
   const onHangUp = endBy(129)
   const onInterrupt = (): void => session.press({ kind: 'key', name: 'c', ctrl: true, alt: false })
   const onStop = (): void => {} // Ctrl-Z would leave the shell with a raw terminal
+  const onContinue = (): void => {
+    terminal.retake()
+    process.emit('SIGWINCH') // sent to nobody who was stopped in the background: Node looks at the size again
+    session.resized()
+  }
   const onFailure = (error: unknown): void => {
     terminal.leave()
     session.fail(error)
@@ -122,6 +127,7 @@ function guardProcess(session: ConsoleSession, terminal: Terminal): Guard {
   process.on('SIGHUP', onHangUp)
   process.on('SIGINT', onInterrupt)
   process.on('SIGTSTP', onStop)
+  process.on('SIGCONT', onContinue)
   process.on('uncaughtException', onFailure)
   process.on('exit', terminal.leave)
   return {
@@ -132,6 +138,7 @@ function guardProcess(session: ConsoleSession, terminal: Terminal): Guard {
       process.off('SIGHUP', onHangUp)
       process.off('SIGINT', onInterrupt)
       process.off('SIGTSTP', onStop)
+      process.off('SIGCONT', onContinue)
       process.off('uncaughtException', onFailure)
       process.off('exit', terminal.leave)
     },

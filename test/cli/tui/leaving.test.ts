@@ -1,4 +1,8 @@
+import { execFile } from 'node:child_process'
+import { appendFile, readFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { until } from '../../e2e/wait.ts'
 import { DIST } from '../../run-panel.ts'
 import { type Attached, attach } from './attached.ts'
 import { leftAsFound } from './left-as-found.ts'
@@ -44,6 +48,38 @@ describe('leaving the console screen gives the terminal back', { timeout: 60_000
     expect(peer.resumes.slice(-2)).toEqual([undefined, 'e1-2'])
     await pane.keys('C-]')
     await pane.shows('EXIT=0')
+  })
+
+  test('and takes it again when it was stopped meanwhile', async () => {
+    const { pane, peer } = attached
+    await attached.command()
+    await pane.shows('number 3', 20_000)
+    const pid = await attached.pid()
+    process.kill(pid, 'SIGSTOP')
+    await until('it is stopped', async () => (await readFile(`/proc/${pid}/stat`, 'utf8')).includes(') T '))
+    // As a shell leaves it.
+    const tty = await pane.display('#{pane_tty}')
+    const stty = async (...words: string[]) => (await promisify(execFile)('stty', ['-F', tty, ...words])).stdout.trim()
+    await stty('sane')
+    await appendFile(tty, '\u001b[?2004l\u001b[?1000l\u001b[?1006l\u001b[?1049l\u001b[2Jthe shell')
+    await pane.until((now) => now.includes('the shell') && !now.includes('LIVE'), 'the shell')
+    await pane.resize(100, 24)
+    process.kill(pid, 'SIGCONT')
+    await pane.until(
+      (now) => now.includes('LIVE') && now.includes('number 3') && !now.includes('the shell'),
+      'the screen',
+    )
+    expect(await pane.display('#{alternate_on} #{mouse_any_flag}')).toBe('1 1')
+    await pane.text('said again')
+    await pane.keys('Enter')
+    await until('the command is there', async () => peer.commands.at(-1)?.text === 'said again')
+    await pane.keys('C-]')
+    await pane.shows('EXIT=0')
+    await pane.resize(80, 24)
+    await until('the terminal has its size again', async () => (await stty('size')) === '24 80')
+    const { before, after } = await attached.settings()
+    expect(after).toBe(before.replace('columns 80', 'columns 100'))
+    expect(await pane.display('#{alternate_on} #{cursor_flag} #{mouse_any_flag}')).toBe('0 1 0')
   })
 
   test('when the first connection is refused', async () => {

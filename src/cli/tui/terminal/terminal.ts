@@ -26,6 +26,8 @@ export interface Terminal {
   mouse(on: boolean): void
   /** The alternate screen, bracketed paste, the wheel, no automatic wrapping. */
   enter(listener: TerminalListener): void
+  /** Enters again: after a stop, what stopped this process has left the terminal as a shell wants it. */
+  retake(): void
   /** Puts everything back as it was; harmless when repeated, and at the exit of the process. */
   leave(): void
 }
@@ -33,7 +35,8 @@ export interface Terminal {
 const MOUSE_ON = '\u001B[?1000h\u001B[?1006h'
 const MOUSE_OFF = '\u001B[?1006l\u001B[?1000l'
 // Without the mouse, many terminals turn the wheel into arrow keys, which would walk through the history.
-const ENTER = `\u001B[?1049h\u001B[?2004h\u001B[?7l\u001B[?1007s\u001B[?1007l${MOUSE_ON}\u001B[2J\u001B[H`
+const MODES = '\u001B[?1049h\u001B[?2004h\u001B[?7l'
+const ENTER = `${MODES}\u001B[?1007s\u001B[?1007l${MOUSE_ON}\u001B[2J\u001B[H`
 const LEAVE = `\u001B[?2026l\u001B[0m${MOUSE_OFF}\u001B[?1007r\u001B[?7h\u001B[?2004l\u001B[?25h\u001B[?1049l`
 const RETRY_MS = 5
 
@@ -43,6 +46,7 @@ export function createTerminal(stdin: NodeJS.ReadStream, stdout: NodeJS.WriteStr
   let entered: TerminalListener | undefined
   let waiting = ''
   let writing = false
+  let hasMouse = true
   const fd = 'fd' in stdout && typeof stdout.fd === 'number' ? stdout.fd : 1
   const next = (): void => {
     if (waiting === '' || entered === undefined) return
@@ -78,6 +82,7 @@ export function createTerminal(stdin: NodeJS.ReadStream, stdout: NodeJS.WriteStr
       if (!writing) next()
     },
     mouse: (on) => {
+      hasMouse = on
       waiting += on ? MOUSE_ON : MOUSE_OFF
       if (!writing) next()
     },
@@ -91,6 +96,17 @@ export function createTerminal(stdin: NodeJS.ReadStream, stdout: NodeJS.WriteStr
       // Ink does it again with the first frame; what is typed until then must not show.
       stdin.setRawMode(true)
       stdout.write(ENTER)
+    },
+    retake: () => {
+      if (entered === undefined) return
+      try {
+        // Node does nothing about a mode that it takes for the present one.
+        stdin.setRawMode(false)
+        stdin.setRawMode(true)
+        stdout.write(`${MODES}\u001B[?1007l${hasMouse ? MOUSE_ON : MOUSE_OFF}`)
+      } catch {
+        entered.gone()
+      }
     },
     leave: () => {
       if (entered === undefined) return
