@@ -184,3 +184,38 @@ describe('a megabyte of the worst text that an expression knows', () => {
     expect(stall).toBeLessThan(MOST_MS)
   })
 })
+
+describe('how somebody signs in', () => {
+  const READS = [
+    '/api/auth/profile',
+    '/api/auth/profile/sessions',
+    '/api/auth/profile/passkeys',
+    '/api/auth/profile/ssh-keys',
+    '/api/auth/profile/sso/accounts',
+    '/api/auth/profile/two-factor',
+  ]
+  const get = (path: string, token: string, headers: Record<string, string> = {}): Promise<Response> =>
+    fetch(`${panel.url}${path}`, { headers: { authorization: `Bearer ${token}`, ...headers } })
+
+  it.each(READS)('is not shown to a key that may do less than its user: %s', async (path) => {
+    const made = await panel.client.call(createApiKey, { body: { name: 'everything', permissions: ['*'] } })
+    const whole = await get(path, made.key)
+    expect(whole.status).toBe(200)
+    // A cached answer of the whole user's is not shown either.
+    const etag = whole.headers.get('etag')
+    for (const headers of [{}, ...(etag === null ? [] : [{ 'if-none-match': etag }])]) {
+      const answer = await get(path, nobody, headers)
+      expect(answer.status).toBe(403)
+      expect(await answer.json()).toMatchObject({ code: 'PERMISSION_DENIED', meta: { missing: ['*'] } })
+    }
+  })
+
+  it('is not confirmed by mail for such a key', async () => {
+    const answer = await post('/api/auth/profile/resend-verification', {}, nobody)
+    expect(answer.status).toBe(403)
+  })
+
+  it('does not hide from such a key whose it is', async () => {
+    expect((await get('/api/auth/me', nobody)).status).toBe(200)
+  })
+})

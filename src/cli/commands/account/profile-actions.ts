@@ -1,5 +1,6 @@
 import { basename } from 'node:path'
 import { resendVerification } from '../../../shared/api/account-recovery.ts'
+import { getMe } from '../../../shared/api/auth.ts'
 import * as api from '../../../shared/api/profile.ts'
 import type { Data } from '../../../shared/kernel/contract.ts'
 import { UserId } from '../../../shared/kernel/ids.ts'
@@ -98,7 +99,7 @@ export const deleteAvatar: Action = async (run) => {
 export const downloadAvatar: Action = async (run) => {
   const word = run.args.text('user')
   const client = await run.client()
-  const id = word === undefined ? (await client.call(api.getProfile)).id : (await resolve(run, 'user', word)).id
+  const id = word === undefined ? (await client.call(getMe)).id : (await resolve(run, 'user', word)).id
   const userId = UserId.parse(id)
   await saveFile(run, () => client.file(api.getAvatar, { params: { userId } }))
 }

@@ -40,7 +40,7 @@ export async function listSessions(
   { query }: Input<typeof api.listSessions>,
   context: Context<typeof api.listSessions>,
 ) {
-  const { userId, credentialId } = callerOf(context)
+  const { userId, credentialId } = wholeUser(context)
   const { rows, total } = await listOwnSessions(deps.db.read, { userId, at: now(deps.clock), ...query })
   return { items: rows.map((row) => ({ ...row, current: row.id === credentialId })), total }
 }

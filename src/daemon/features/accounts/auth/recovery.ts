@@ -3,7 +3,7 @@ import type { Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { now } from '../../../../shared/kernel/time.ts'
 import { type Principal, recordChange } from '../../../access/operation.ts'
-import { type Context, callerOf } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
 import { mailableAccount, sendAccountMail, sendMadeToken } from './account-mail.ts'
 import { rightsOf } from './account-rights.ts'
 import { accountById } from './accounts.ts'
@@ -13,6 +13,7 @@ import { endLockout } from './lockout.ts'
 import { mayMail } from './mail-trust.ts'
 import { issueToken, tokenHolder, useToken } from './mailed-tokens.ts'
 import { endStaleSignIns } from './stale-sign-ins.ts'
+import { wholeUser } from './whole-user.ts'
 
 const GONE = 'The token is wrong, was used already, or has expired; ask for another mail'
 
@@ -97,7 +98,7 @@ export async function resendVerification(
   _: Input<typeof api.resendVerification>,
   context: Context<typeof api.resendVerification>,
 ) {
-  const account = await accountById(deps.db.read, callerOf(context).userId)
+  const account = await accountById(deps.db.read, wholeUser(context).userId)
   if (account.emailVerified === 1) return null
   if (!deps.mailer.isConfigured()) context.fail('FEATURE_DISABLED', 'This panel has no mail server to send by')
   const token = await deps.db.write(async (tx) => {

@@ -4,7 +4,7 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { countedAddress } from '../../../../shared/platform/counted-address.ts'
 import type { Caller } from '../../../access/caller.ts'
 import { recordChange } from '../../../access/operation.ts'
-import { type Context, callerOf } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
 import { type Account, accountById } from './accounts.ts'
 import type { SignInDeps } from './deps.ts'
 import { checkPassword, refuseWithoutPassword } from './sign-in.ts'
@@ -21,7 +21,7 @@ export async function getTwoFactor(
   _: Input<typeof api.getTwoFactor>,
   context: Context<typeof api.getTwoFactor>,
 ) {
-  const { userId } = callerOf(context)
+  const { userId } = wholeUser(context)
   const factor = await findTwoFactor(deps.db.read, userId)
   const twoFactorEnabled = typeof factor?.confirmedAt === 'string'
   return { twoFactorEnabled, backupCodesLeft: twoFactorEnabled ? await codesLeft(deps.db.read, userId) : 0 }

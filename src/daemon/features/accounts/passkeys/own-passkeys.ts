@@ -9,7 +9,6 @@ import { type Queries, type Tx, uniqueViolation } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
 import type { Context } from '../../../http/route.ts'
-import { callerOf } from '../../../http/route.ts'
 import { displayName } from '../auth/accounts.ts'
 import type { SignInDeps } from '../auth/deps.ts'
 import { ensureWayLeft } from '../auth/sign-in-methods.ts'
@@ -29,7 +28,7 @@ export async function listPasskeys(
   context: Context<typeof api.listPasskeys>,
 ) {
   const { db } = deps
-  const own = db.read.selectFrom('passkey').where('userId', '=', callerOf(context).userId)
+  const own = db.read.selectFrom('passkey').where('userId', '=', wholeUser(context).userId)
   const total = await countRows(db.read, own)
   const rows = await own.selectAll().orderBy('id', 'desc').limit(query.limit).offset(offsetOf(query)).execute()
   return { items: rows.map(shown), total }

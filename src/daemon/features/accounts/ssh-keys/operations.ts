@@ -6,7 +6,7 @@ import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { Credentials } from '../../../access/caller.ts'
 import { type OperationDeps, operationsOver } from '../../../access/operation.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
-import { type Context, callerOf } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
 import { wholeUser } from '../auth/whole-user.ts'
 import { readPublicKey } from './public-key.ts'
 import { sshKeyView } from './view.ts'
@@ -26,7 +26,7 @@ export async function listSshKeys(
   { query }: Input<typeof api.listSshKeys>,
   context: Context<typeof api.listSshKeys>,
 ) {
-  const own = db.read.selectFrom('sshKey').where('userId', '=', callerOf(context).userId)
+  const own = db.read.selectFrom('sshKey').where('userId', '=', wholeUser(context).userId)
   const total = await countRows(db.read, own)
   const rows = await own.selectAll().orderBy('id', 'desc').limit(query.limit).offset(offsetOf(query)).execute()
   return { items: rows.map(sshKeyView), total }

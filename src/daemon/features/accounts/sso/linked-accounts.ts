@@ -6,7 +6,6 @@ import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
 import type { Context } from '../../../http/route.ts'
-import { callerOf } from '../../../http/route.ts'
 import { ensureWayLeft } from '../auth/sign-in-methods.ts'
 import { wholeUser } from '../auth/whole-user.ts'
 import { link } from './admit.ts'
@@ -21,7 +20,7 @@ export async function listSsoAccounts(
   context: Context<typeof api.listSsoAccounts>,
 ) {
   const { db } = deps
-  const own = db.read.selectFrom('identity').where('userId', '=', callerOf(context).userId)
+  const own = db.read.selectFrom('identity').where('userId', '=', wholeUser(context).userId)
   const total = await countRows(db.read, own)
   const rows = await own.selectAll().orderBy('id').limit(query.limit).offset(offsetOf(query)).execute()
   return { items: rows.map(shown), total }
