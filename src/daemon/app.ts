@@ -75,7 +75,7 @@ import { countOpenAlerts } from './features/signals/alerts/alert-rows.ts'
 import { Evaluator } from './features/signals/alerts/evaluator.ts'
 import { watchEvents } from './features/signals/alerts/event-watch.ts'
 import { alertRoutes } from './features/signals/alerts/routes.ts'
-import { alertHolds } from './features/signals/alerts/rule-holds.ts'
+import { alertRefusal } from './features/signals/alerts/rule-holds.ts'
 import { metricsStreams } from './features/signals/events/metrics-routes.ts'
 import { eventStreams } from './features/signals/events/routes.ts'
 import { systemErrorRoutes } from './features/signals/system-errors/routes.ts'
@@ -135,7 +135,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const outbox = createOutbox({ clock, vault, jobs })
   const sender = createSender({ settings, clock })
   cleanup.add(() => sender.close())
-  registerDeliveries(jobs, { ...core, sender, alertHolds })
+  registerDeliveries(jobs, { ...core, sender, alertRefusal })
   notifyWebhooks(bus, outbox)
   watchEvents(bus, { ...core, outbox })
   const databaseWork = new DatabaseWork(jobs)

@@ -74,8 +74,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'messages of alerts go to whoever has lost the right to read them',
     topic: 'alerts',
     file: 'src/daemon/features/signals/webhooks/delivery-job.ts',
-    find: 'row.alertId === null || (await deps.alertHolds(at, row.alertId))',
-    replace: 'row.id !== job.id',
+    find: 'refusal === undefined',
+    replace: 'refusal !== job.id',
     seenBy: ['test/daemon/alerts/crashes.test.ts'],
   },
 ]

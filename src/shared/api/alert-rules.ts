@@ -30,6 +30,10 @@ export type AlertConditions = z.infer<typeof AlertConditions>
 export const AlertActions = z.object({
   /** URLs that are posted to, signed with the rule's secret; those of Discord and Slack get the shape they know. */
   webhooks: z.array(z.string().min(1).max(2000)).max(10).optional(),
+  /**
+   * Confirmed addresses of accounts that may read the alerts, looked at again whenever a mail is sent; in rules that somebody
+   * with `admin.write` has made, any address.
+   */
   emails: z.array(z.email().max(254)).max(10).optional(),
   notifyOwner: z.boolean().optional(),
   /** `false`: messages only; no alert is listed. */
@@ -91,7 +95,8 @@ export const listAlertRules = defineEndpoint({
 export const createAlertRule = defineEndpoint({
   id: 'alert_rules.create',
   tag: 'Alerts',
-  summary: 'Create an alert rule; for a server with alert.create there, for nodes and all with admin.write',
+  summary:
+    'Create an alert rule; for a server with alert.create there, for nodes, all and mail to who has no account with admin.write',
   method: 'POST',
   path: '/api/alert-rules',
   access: 'session',

@@ -9,6 +9,7 @@ import {
 } from '../../../src/shared/api/alert-rules.ts'
 import { getAlert, listAlerts } from '../../../src/shared/api/alerts.ts'
 import { getNode } from '../../../src/shared/api/nodes.ts'
+import { updateRole } from '../../../src/shared/api/roles.ts'
 import type { Server } from '../../../src/shared/api/servers.ts'
 import type { Template } from '../../../src/shared/api/templates.ts'
 import { banUser, getUser } from '../../../src/shared/api/users.ts'
@@ -153,6 +154,39 @@ describe('a crash', () => {
     all.receiver.received.length = 0
   })
 
+  it('is mailed to strangers by rules of administrators alone, and to members as long as they may read it', async () => {
+    const [owner, member, guard] = [await stage.person(), await stage.person(), await stage.person(['admin.write'])]
+    const server = await stage.create(template, node, { ownerId: owner.id })
+    const params = { serverId: server.id }
+    const grant = { targetUserId: member.id, permissions: ['server.read', 'alert.read'] } as never
+    await stage.admin.call(setServerAccess, { params, body: grant })
+    const make = (by: typeof owner, emails: string[]) =>
+      by.client.call(createAlertRule, {
+        body: { name: 'a', type: 'server_crashed', target: 'server', targetId: server.id, actions: { emails } },
+      })
+    const sent = async (ruleId: Awaited<ReturnType<typeof make>>['id'], count: number) => {
+      const { id } = await stage.admin.call(testAlertRule, { params: { ruleId } })
+      const done = await settled(stage, id, count)
+      return done.map(({ target, status, lastError }) => [target, status, lastError])
+    }
+    const own = await make(owner, [owner.email, member.email])
+    const first = await sent(own.id, 2)
+    expect(first.sort()).toEqual([owner.email, member.email].sort().map((address) => [address, 'sent', null]))
+    await stage.admin.call(removeServerAccess, { params: { ...params, targetUserId: member.id as never } })
+    const refused = [member.email, 'failed', expect.stringContaining('is not the confirmed address of an account')]
+    expect(await sent(own.id, 2)).toContainEqual(refused)
+    const outside = await make(guard, ['ops@elsewhere.example'])
+    expect(await sent(outside.id, 1)).toEqual([['ops@elsewhere.example', 'sent', null]])
+    // What an administrator has allowed ends with their right to it.
+    await stage.admin.call(setServerAccess, { params, body: { ...(grant as object), targetUserId: guard.id } as never })
+    const { roles } = await stage.admin.call(getUser, { params: { userId: guard.id as never } })
+    const body = { permissions: [] }
+    for (const { id } of roles) await stage.admin.call(updateRole, { params: { roleId: id }, body })
+    expect(await sent(outside.id, 1)).toEqual([
+      ['ops@elsewhere.example', 'failed', expect.stringContaining('admin.write')],
+    ])
+  })
+
   it('is not told to somebody who has lost the server, nor by a rule that is switched off', async () => {
     const server = await running()
     const friend = await stage.person()
@@ -164,7 +198,7 @@ describe('a crash', () => {
     })
     const body = { name: 'mine', type: 'server_crashed' as const, target: 'server' as const, targetId: server.id }
     const rule = await friend.client.call(createAlertRule, {
-      body: { ...body, actions: { emails: ['a@example.org'] } },
+      body: { ...body, actions: { emails: [friend.email] } },
     })
     crashes(server)
     const open = await alertOf(stage, { serverId: server.id, resolved: false })

@@ -3,11 +3,13 @@ import { setServerAccess } from '../../../src/shared/api/access.ts'
 import * as rules from '../../../src/shared/api/alert-rules.ts'
 import * as api from '../../../src/shared/api/alerts.ts'
 import type { Server } from '../../../src/shared/api/servers.ts'
-import { deleteUser } from '../../../src/shared/api/users.ts'
+import { deleteUser, updateUser } from '../../../src/shared/api/users.ts'
 import type { Client } from '../../../src/shared/client.ts'
 import { refusal } from '../place-panel.ts'
 import { type Person, Stage } from '../servers/stage.ts'
+import { type QuickClock, quickClock } from '../webhooks/receiver.ts'
 
+let clock: QuickClock
 let stage: Stage
 let server: Server
 let other: Server
@@ -16,7 +18,8 @@ let reader: Person
 let stranger: Person
 let alertId: api.AlertDelivery['alertId']
 beforeAll(async () => {
-  stage = await Stage.open()
+  clock = quickClock()
+  stage = await Stage.open({ clock })
   const [node, template] = [await stage.node(), await stage.template()]
   owner = await stage.person(['apikey.manage'])
   reader = await stage.person()
@@ -143,14 +146,14 @@ describe('rules', () => {
     const before = (await read()).sealedWebhooks
     const edit = (actions: rules.AlertActions) =>
       owner.client.call(rules.updateAlertRule, { params: { ruleId: made.id }, body: { actions } })
-    const kept = await edit({ webhooks: shown, emails: ['a@example.org'] })
-    expect(kept).toMatchObject({ webhookSecret: null, actions: { webhooks: shown, emails: ['a@example.org'] } })
+    const kept = await edit({ webhooks: shown, emails: [owner.email] })
+    expect(kept).toMatchObject({ webhookSecret: null, actions: { webhooks: shown, emails: [owner.email] } })
     expect((await read()).sealedWebhooks).toBe(before)
     // Two that are shown alike stay two.
     const alike = ['https://discord.com/********', 'https://discord.com/********']
     await edit({ webhooks: [secret, `${secret}-of-another`] })
     const two = (await read()).sealedWebhooks
-    expect(await edit({ webhooks: alike, emails: ['b@example.org'] })).toMatchObject({ actions: { webhooks: alike } })
+    expect(await edit({ webhooks: alike, emails: [reader.email] })).toMatchObject({ actions: { webhooks: alike } })
     expect((await read()).sealedWebhooks).toBe(two)
     await edit({ webhooks: ['https://example.org/b'] })
     expect((await read()).sealedWebhooks).not.toBe(before)
@@ -172,11 +175,49 @@ describe('rules', () => {
     expect(await seen([`alert.read:${server.id}`])).toEqual([true, true])
   })
 
+  it('mail to who may read the alerts, and to strangers where an administrator says so', async () => {
+    const field = 'body.actions.emails.1'
+    const emails = (address: string) => ({ actions: { emails: [owner.email.toUpperCase(), address] } })
+    const narrow = await stage.key(stage.admin, [`alert.create:${server.id}`, `alert.read:${server.id}`])
+    for (const [client, address] of [
+      [owner.client, 'somebody@elsewhere.example'],
+      [owner.client, stranger.email],
+      [narrow, 'somebody@elsewhere.example'],
+    ] as const) {
+      const refused = await refusal(rule(client, server, emails(address)))
+      expect([address, refused.code, refused.fields]).toEqual([address, 'VALIDATION_ERROR', [field]])
+    }
+    await stage.panel.unverify(reader.id)
+    expect((await refusal(rule(owner.client, server, emails(reader.email)))).fields).toEqual([field])
+    await stage.admin.call(updateUser, { params: { userId: reader.id as never }, body: { emailVerified: true } })
+    const { id: ruleId } = await rule(owner.client, server, emails(reader.email))
+    // What it would not send it does not take, also from an administrator; what it had stays.
+    const edit = (client: Client, address: string) =>
+      client.call(rules.updateAlertRule, { params: { ruleId }, body: emails(address) })
+    expect((await refusal(edit(stage.admin, 'ops@elsewhere.example'))).fields).toEqual([field])
+    expect((await refusal(edit(owner.client, 'ops@elsewhere.example'))).fields).toEqual([field])
+    expect((await edit(owner.client, reader.email)).actions.emails).toHaveLength(2)
+    expect((await rule(stage.admin, server, emails('ops@elsewhere.example'))).actions.emails).toHaveLength(2)
+  })
+
   it('are tested ten times a minute by one account and no more', async () => {
     const { id: ruleId } = await rule(owner.client, server)
     const test = () => owner.client.call(rules.testAlertRule, { params: { ruleId } })
     for (let n = 0; n < 10; n++) await test()
     expect((await refusal(test())).code).toBe('RATE_LIMITED')
+  })
+
+  it('are tested thirty times an hour by one account and no more', async () => {
+    const tester = await stage.person(['alert.read', 'alert.create', 'alert.update'])
+    const { id: ruleId } = await rule(tester.client, server)
+    const test = () => tester.client.call(rules.testAlertRule, { params: { ruleId } })
+    for (let minute = 0; minute < 3; minute++) {
+      for (let n = 0; n < 10; n++) await test()
+      clock.advance(61_000)
+    }
+    expect(await refusal(test())).toMatchObject({ code: 'RATE_LIMITED', meta: { limit: 30 } })
+    clock.advance(3_600_000)
+    await test()
   })
 
   it('for a server go with the account of whoever made them', async () => {

@@ -20,6 +20,7 @@ import { ConsoleReader } from '../console-reader.ts'
 /** Somebody who calls: his client, and the token for streams. */
 export interface Person {
   readonly id: string
+  readonly email: string
   readonly client: Client
   readonly token: string
 }
@@ -157,7 +158,7 @@ export class Stage {
       body: { email, username: name, password, roleIds: [roleId as never] },
     })
     const { token } = await this.panel.as(undefined).call(login, { body: { email, password } })
-    return { id: user.id, client: this.panel.as(token), token }
+    return { id: user.id, email, client: this.panel.as(token), token }
   }
 
   /** A key of that person. */

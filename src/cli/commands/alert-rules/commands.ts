@@ -18,7 +18,12 @@ const FIELDS: readonly Option[] = [
   field('--disk <percent>', 'fires from this share of the disk on', 'diskThreshold', 'number'),
   field('--for <duration>', 'how long it must last, and be over to recover', 'durationSeconds', 'seconds'),
   field('--away <minutes>', 'how long a node must be away (default 5)', 'offlineThreshold', 'int'),
-  field('--email <address>', 'who is notified by mail', 'emails', 'list'),
+  field(
+    '--email <address>',
+    'who is notified by mail: accounts that may read the alerts, of administrators anybody',
+    'emails',
+    'list',
+  ),
   {
     flags: '--webhook <url>',
     summary: 'what gets a signed request',

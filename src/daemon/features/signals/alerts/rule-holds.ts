@@ -2,6 +2,7 @@ import { grants } from '../../../../shared/kernel/permissions.ts'
 import { serverPermissions } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
 import { rolePermissions } from '../../../access/role-permissions.ts'
+import { addressProblem } from './mail-addresses.ts'
 import { findRule, type RuleRow } from './rule-rows.ts'
 
 /**
@@ -26,13 +27,28 @@ export async function ruleHolds(
   return (await serverPermissions(at, holder, targetId ?? '', ['alert.read'])).length > 0
 }
 
-/** Whether what waits to be sent of an alert may still go where its rule said: as long as a rule of that account would count. */
-export async function alertHolds(at: At, alertId: string): Promise<boolean> {
+/**
+ * Why what waits to be sent of an alert may not go where its rule said (`address`: by mail, there); `undefined` as long as a
+ * rule of that account would count and may send mail there.
+ */
+export async function alertRefusal(at: At, alertId: string, address: string | null): Promise<string | undefined> {
+  const rule = await ruleBehind(at, alertId)
+  if (rule === undefined) return undefined
+  if (!(await ruleHolds(at, rule))) return 'Whoever made the alert rule may not be notified of this any more'
+  const problem = address === null ? undefined : await addressProblem(at, rule, address)
+  return problem === undefined ? undefined : `${address} ${problem}`
+}
+
+/** Whose rule an alert was raised by, also when that is gone; `undefined` where nobody can have lost a right to it. */
+async function ruleBehind(
+  at: At,
+  alertId: string,
+): Promise<Pick<RuleRow, 'userId' | 'target' | 'targetId'> | undefined> {
   const found = at.q.selectFrom('alert').select(['ruleId', 'userId', 'serverId']).where('id', '=', alertId)
   const alert = await found.executeTakeFirst()
-  if (alert === undefined) return false // its messages go with it
+  if (alert === undefined) return undefined // its messages go with it
   const { ruleId, userId, serverId } = alert
   const rule = ruleId === null ? undefined : await findRule(at.q, ruleId)
-  if (rule !== undefined) return ruleHolds(at, rule)
-  return serverId === null || ruleHolds(at, { userId, target: 'server', targetId: serverId })
+  if (rule !== undefined) return rule
+  return serverId === null ? undefined : { userId, target: 'server', targetId: serverId }
 }

@@ -21,7 +21,11 @@ import {
 export const GONE = 'There is no such alert rule'
 /** Rules for one server or node; each costs a look every 30 s. */
 const MOST_PER_TARGET = 50
-const TESTS_PER_MINUTE = 10
+/** Tests that one account may send: each is a message to everybody whom the rule notifies. */
+const TESTS = [
+  { most: 10, minutes: 1 },
+  { most: 30, minutes: 60 },
+] as const
 
 const operation = operationsOver<RuleDeps>()
 
@@ -35,7 +39,7 @@ export const createAlertRule = operation(api.createAlertRule, async (work, { bod
   if (await isFull(tx, body.targetId ?? null))
     fail('CONFLICT', `There are ${MOST_PER_TARGET} rules for it already; delete one first`)
   const id = newId('rule', deps.clock)
-  const made = await insertRule(tx, deps, { id, body, userId })
+  const made = await insertRule(tx, deps, { id, body, userId, holder })
   const { name, type, target, targetId } = made
   const row = (await findRule(tx.q, id)) ?? missing(id)
   const details = { ...fieldsOf(row), type, target, targetId }
@@ -111,25 +115,28 @@ export const testAlertRule = operation(api.testAlertRule, async (work, { params:
   }
 })
 
-/** Messages go to addresses that somebody chose: by the audit log, which nobody can shorten, only so many a minute. */
+/** Messages go to addresses that somebody chose: by the audit log, which nobody can shorten, only so many at a time. */
 async function limitTests(tx: Tx, userId: string | null): Promise<void> {
-  const since = isoTime(Date.parse(tx.now) - 60_000)
-  const tests = tx.q
-    .selectFrom('auditLog')
-    .select('id')
-    .where('userId', userId === null ? 'is' : '=', userId)
-    .where('createdAt', '>', since)
-    .where('action', '=', 'alert_rule.test')
-  if (
-    (await tests
+  for (const { most, minutes } of TESTS) {
+    const since = isoTime(Date.parse(tx.now) - minutes * 60_000)
+    const tests = tx.q
+      .selectFrom('auditLog')
+      .select('createdAt')
+      .where('userId', userId === null ? 'is' : '=', userId)
+      .where('createdAt', '>', since)
+      .where('action', '=', 'alert_rule.test')
+    const counted = await tests
+      .orderBy('seq', 'desc')
       .limit(1)
-      .offset(TESTS_PER_MINUTE - 1)
-      .executeTakeFirst()) === undefined
-  )
-    return
-  throw new PanelError('RATE_LIMITED', `At most ${TESTS_PER_MINUTE} tests a minute; try again in a minute`, {
-    meta: { retryAfterSeconds: 60, limit: TESTS_PER_MINUTE },
-  })
+      .offset(most - 1)
+      .executeTakeFirst()
+    if (counted === undefined) continue
+    const seconds = Math.max(1, Math.ceil((Date.parse(counted.createdAt) - Date.parse(since)) / 1000))
+    const span = minutes === 1 ? 'a minute' : 'an hour'
+    throw new PanelError('RATE_LIMITED', `At most ${most} tests ${span}; try again in ${seconds} s`, {
+      meta: { retryAfterSeconds: seconds, limit: most },
+    })
+  }
 }
 
 async function ensureThere(tx: Tx, { target, targetId }: Target): Promise<void> {

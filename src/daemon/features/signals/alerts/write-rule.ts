@@ -7,13 +7,16 @@ import type {
 } from '../../../../shared/api/alert-rules.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
+import { grants } from '../../../../shared/kernel/permissions.ts'
 import { changes } from '../../../access/audit.ts'
 import type { OperationDeps, Outcome, WorkOver } from '../../../access/operation.ts'
+import type { Holder } from '../../../access/permit.ts'
 import { newSecret } from '../../../core/secrets.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Tx } from '../../../db/db.ts'
 import { shownUrl, targetProblem } from '../webhooks/target-url.ts'
 import { openOfRule } from './alert-rows.ts'
+import { mayMailAnybody, readerProblem } from './mail-addresses.ts'
 import { opened } from './notification-targets.ts'
 import { type RaiseDeps, resolveOpen } from './raise.ts'
 import { actionsOf, type RuleRow, sealedUnder, toRule } from './rule-rows.ts'
@@ -54,12 +57,17 @@ export function checkTarget({ type, target, targetId }: Pick<Creation, 'type' | 
   if (OF_SERVERS.has(type) && target === 'node') throw fieldError('body.target', 'must be server or global')
 }
 
+/** A rule that is being made. */
+interface Making {
+  readonly id: string
+  readonly body: Creation
+  readonly userId: string | null
+  readonly holder: Holder
+}
+
 /** Writes a new rule; the answer shows the secret that its webhooks are signed with. */
-export async function insertRule(
-  tx: Tx,
-  deps: RuleDeps,
-  { id, body, userId }: { readonly id: string; readonly body: Creation; readonly userId: string | null },
-) {
+export async function insertRule(tx: Tx, deps: RuleDeps, { id, body, userId, holder }: Making) {
+  await checkAddresses(tx, holder, { rule: body, actions: body.actions, before: undefined })
   const { shown, sealed, secret } = sealActions(deps, id, { actions: body.actions, before: undefined })
   const row: RuleRow = {
     id,
@@ -82,12 +90,13 @@ export async function insertRule(
 
 /** Changes a rule; the same rule when nothing would change. */
 export async function changeRule(
-  { tx, deps, userId }: WorkOver<RuleDeps>,
+  { tx, deps, holder, userId }: WorkOver<RuleDeps>,
   { before, body }: { readonly before: RuleRow; readonly body: Edit },
 ): Promise<Outcome<typeof updateAlertRule>> {
   if (body.conditions !== undefined) checkConditions(before.type, body.conditions)
   const { id } = before
   const given = body.actions === undefined ? undefined : { actions: body.actions, before }
+  if (given !== undefined) await checkAddresses(tx, holder, { rule: before, ...given })
   const written = given === undefined ? undefined : sealActions(deps, id, given)
   const row: RuleRow = {
     ...before,
@@ -115,6 +124,25 @@ export async function changeRule(
 /** Resolves what a rule has raised: it does not look any more. */
 export async function resolveAllOf(tx: Tx, deps: RaiseDeps, ruleId: string): Promise<void> {
   for (const { id } of await openOfRule(tx.q, ruleId)) await resolveOpen(tx, deps, id, null)
+}
+
+interface GivenActions {
+  readonly rule: Pick<Creation, 'target' | 'targetId'>
+  readonly actions: AlertActions
+  readonly before: RuleRow | undefined
+}
+
+/** Refuses addresses that the rule did not have and to which it would send no mail. */
+async function checkAddresses(tx: Tx, holder: Holder, { rule, actions, before }: GivenActions): Promise<void> {
+  const { target, targetId = null } = rule
+  const maker = before === undefined ? holder.userId : before.userId
+  if (grants(holder.permissions, 'admin.write') && (maker === null || (await mayMailAnybody(tx, maker)))) return
+  const had = new Set(before === undefined ? [] : actionsOf(before).emails)
+  for (const [place, address] of (actions.emails ?? []).entries()) {
+    if (had.has(address)) continue
+    const problem = await readerProblem(tx, { target, targetId }, address)
+    if (problem !== undefined) throw fieldError(`body.actions.emails.${place}`, problem)
+  }
 }
 
 /** The fields that people edit, as the audit log shows them. */

@@ -52,8 +52,8 @@ export function deliveryKey(deliveryId: string): string {
 
 /** What the engine sends messages with. */
 interface JobDeps extends DeliveryDeps {
-  /** Whether what waits of an alert may still go where its rule said. */
-  readonly alertHolds: (at: At, alertId: string) => Promise<boolean>
+  /** Why what waits of an alert may not go where its rule said (`address`: by mail, there); `undefined` when it may. */
+  readonly alertRefusal: (at: At, alertId: string, address: string | null) => Promise<string | undefined>
 }
 
 /** Has the engine send messages. */
@@ -68,8 +68,12 @@ export function registerDeliveries(jobs: Jobs, deps: JobDeps): void {
           const row = await findDelivery(db.read, job.input.deliveryId)
           if (row === undefined || row.nextAttemptAt === null) return (tx) => restarted(tx, job.input.deliveryId)
           const at = { q: db.read, now: now(clock) }
-          const mayGo = row.alertId === null || (await deps.alertHolds(at, row.alertId))
-          const tried = mayGo ? await tryOnce(deps, row, signal) : { startedAt: at.now, outcome: UNWANTED }
+          const address = row.channel === 'email' ? row.target : null
+          const refusal = row.alertId === null ? undefined : await deps.alertRefusal(at, row.alertId, address)
+          const tried =
+            refusal === undefined
+              ? await tryOnce(deps, row, signal)
+              : { startedAt: at.now, outcome: { ...UNWANTED, error: refusal } }
           const { ok, final, error } = tried.outcome
           if (!ok && !final) log.info({ deliveryId: row.id, target: row.target, error }, 'webhook delivery failed')
           return (tx) => noteAttempt(tx, deps, row, tried)
@@ -80,10 +84,7 @@ export function registerDeliveries(jobs: Jobs, deps: JobDeps): void {
 }
 
 /** Between the attempts of a message hours may pass, in which whoever chose its place has lost the right to read it. */
-const UNWANTED: Outcome = {
-  ...{ ok: false, durationMs: 0, status: null, response: null, final: true, retryAfterMs: null },
-  error: 'Whoever made the alert rule may not be notified of this any more',
-}
+const UNWANTED = { ok: false, durationMs: 0, status: null, response: null, final: true, retryAfterMs: null } as const
 
 /** What follows when a message had been settled before its turn: it may have been restarted since it was looked at. */
 async function restarted(tx: Tx, id: string): Promise<StepEnd<object> | undefined> {
