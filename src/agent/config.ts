@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { fileProblem } from '../shared/kernel/file-problem.ts'
+import { fileProblem, kindProblem } from '../shared/kernel/file-problem.ts'
 import { nearestName } from '../shared/kernel/nearest-name.ts'
 import { isRange } from '../shared/platform/public-address.ts'
 import { type PullConfig, portsOf } from './files/pull-ports.ts'
@@ -318,6 +318,8 @@ type Sections = Record<string, Record<string, unknown>>
 
 async function readYaml(path: string, required: boolean, problems: string[]): Promise<unknown> {
   try {
+    const problem = kindProblem(path, await stat(path))
+    if (problem !== undefined) throw new Error(problem)
     return parse(await readFile(path, 'utf8'))
   } catch (error) {
     const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT'

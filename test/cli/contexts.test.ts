@@ -84,7 +84,10 @@ describe('the URL of a panel', () => {
   it.each([
     ['http://eve:secret@127.0.0.1:1', 'no user and no password'],
     ['http://127.0.0.1:1/?token=1', 'more than the address'],
-    ['ftp://127.0.0.1', 'is not the URL of a panel'],
+    ['http://127.0.0.1:1//', 'try: http://127.0.0.1:1/\n'],
+    ['http://127.0.0.1:1/a//b', 'try: http://127.0.0.1:1/a/b\n'],
+    ['http://127.0.0.1:1\\', 'has doubled slashes or backslashes in its path'],
+    ['ftp://127.0.0.1', 'is not the URL of a panel: it begins with http:// or https://'],
     ['panel.example.org', 'is not the URL of a panel'],
   ])('is not %s', async (wrong, reason) => {
     for (const args of [

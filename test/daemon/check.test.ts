@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -33,6 +34,48 @@ it('panel daemon run --check prints every problem, of the data folder as well, a
     `  data.dir: ${home}/file is no folder`,
     '',
   ])
+})
+
+it('panel daemon run does not wait for a named pipe that nobody writes to', async () => {
+  const pipe = join(home, 'pipe')
+  execFileSync('mkfifo', [pipe])
+  const env = { HOME: home, PANEL_CREDENTIAL_KEY_FILE: pipe }
+  const ran = await runPanel(['daemon', 'run', '--config', pipe, '--check'], {
+    env,
+    signal: AbortSignal.timeout(20_000),
+  })
+  expect(ran).toMatchObject({ code: 2, stdout: '' })
+  expect(ran.stderr.split('\n')).toEqual([
+    'The configuration is not valid:',
+    `  ${pipe}: ${pipe} is a named pipe, not a file`,
+    `  PANEL_CREDENTIAL_KEY_FILE: ${pipe} is a named pipe, not a file`,
+    '',
+  ])
+  const agent = await runPanel(['agent', 'run', '--config', pipe], {
+    env: { HOME: home },
+    signal: AbortSignal.timeout(20_000),
+  })
+  expect(agent.code).toBe(2)
+  expect(agent.stderr).toContain(`${pipe} is a named pipe, not a file`)
+})
+
+it('panel templates sources does not wait for one, nor for a device', async () => {
+  const pipe = join(home, 'source.tar.gz')
+  execFileSync('mkfifo', [pipe])
+  const env = { HOME: home, PANEL_URL: 'http://127.0.0.1:1', PANEL_TOKEN: 'pak_x' }
+  for (const [path, is] of [
+    [pipe, 'a named pipe'],
+    ['/dev/zero', 'a device or socket'],
+  ] as const) {
+    const { code, stderr } = await runPanel(['templates', 'sources', 'list', path], {
+      env,
+      signal: AbortSignal.timeout(20_000),
+    })
+    expect([code, stderr]).toEqual([
+      2,
+      `panel: ${path} is ${is}, not a file; give a folder, an archive or an egg (FILE_UNREADABLE)\n`,
+    ])
+  }
 })
 
 it('panel daemon run --check says what a valid configuration does, and starts nothing', async () => {

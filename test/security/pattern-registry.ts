@@ -36,6 +36,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^\d{1,2}$/`,
     ],
   },
+  'src/shared/kernel/file-problem.ts': { sees: 'operator', patterns: [String.raw`/^\/dev\/(?:fd\/\d+|stdin)$/`] },
   'src/shared/kernel/schedule.ts': { sees: 'client', patterns: [String.raw`/^[^\r\n\u0000]*$/`] },
   'src/cli/commands/migration/request.ts': {
     sees: 'operator',
@@ -537,7 +538,10 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/cli/kit/output/yaml-text.ts': { sees: 'game', patterns: [String.raw`/[\n\t]/g`] },
   'src/cli/kit/profile/files.ts': { sees: 'operator', patterns: ['/:$/', String.raw`/at line \d+/`] },
-  'src/cli/kit/profile/target.ts': { sees: 'operator', patterns: ['/^[!-~]*$/', String.raw`/\s/`] },
+  'src/cli/kit/profile/target.ts': {
+    sees: 'operator',
+    patterns: ['/^[!-~]*$/', String.raw`/\s/`, String.raw`/\/{2,}/g`],
+  },
   'src/cli/kit/profile/contexts.ts': { sees: 'operator', patterns: ['/^[A-Za-z0-9._@-]{1,64}$/'] },
   'src/cli/kit/program.ts': { sees: 'operator', patterns: ['/^error: /', String.raw`/\n/`, "/'(-y|--yes)'/"] },
   'src/cli/kit/prompt.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },

@@ -1,12 +1,19 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { fileProblem } from '../../shared/kernel/file-problem.ts'
+import { fileProblem, kindProblem } from '../../shared/kernel/file-problem.ts'
+
+/** The text of a file; throws for what is none. Nothing else of the process goes on meanwhile. */
+export function readTextSync(path: string): string {
+  const problem = kindProblem(path, statSync(path))
+  if (problem !== undefined) throw new Error(problem)
+  return readFileSync(path, 'utf8')
+}
 
 /** The certificates of a file in PEM form. */
 export function readCa(path: unknown, problems: string[]): string | undefined {
   if (typeof path !== 'string') return undefined
   try {
-    const pem = readFileSync(resolve(path), 'utf8')
+    const pem = readTextSync(resolve(path))
     if (pem.includes('-----BEGIN CERTIFICATE-----')) return pem
     problems.push(`smtp.caFile: ${path} holds no certificate in PEM form`)
   } catch (error) {
@@ -31,7 +38,7 @@ export function readSecret(
   const path = env[`${name}_FILE`] ?? systemd
   if (path === undefined) return undefined
   try {
-    return readFileSync(resolve(path), 'utf8').trim()
+    return readTextSync(resolve(path)).trim()
   } catch (error) {
     const isNamed = env[`${name}_FILE`] !== undefined
     const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'

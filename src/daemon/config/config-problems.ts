@@ -1,9 +1,10 @@
-import { accessSync, constants as modes, readFileSync, statSync } from 'node:fs'
+import { accessSync, constants as modes, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { z } from 'zod'
 import { fileProblem } from '../../shared/kernel/file-problem.ts'
 import { nearestName } from '../../shared/kernel/nearest-name.ts'
+import { readTextSync } from './config-files.ts'
 
 /** The exit code of a start whose configuration is not valid. */
 export const EXIT_CONFIG = 2
@@ -66,7 +67,7 @@ export function readTls(
 
 function readPem(name: string, path: string, problems: string[]): string | undefined {
   try {
-    return readFileSync(path, 'utf8')
+    return readTextSync(path)
   } catch (error) {
     problems.push(`${name}: ${fileProblem(path, error)}`)
     return undefined

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -9,7 +8,7 @@ import { fileProblem } from '../../shared/kernel/file-problem.ts'
 import { mustBe } from '../../shared/kernel/refusal-words.ts'
 import { credentialKeyProblem } from '../core/secrets.ts'
 import type { FixedSetting } from '../core/settings.ts'
-import { readCa, readSecret } from './config-files.ts'
+import { readCa, readSecret, readTextSync } from './config-files.ts'
 import { ConfigError, issueLines, readTls, settingNames } from './config-problems.ts'
 import { fixedSettings, settingSections } from './fixed-settings.ts'
 
@@ -260,7 +259,7 @@ function readFile(given: string | undefined, env: Environment, problems: string[
   const standard = join(env['XDG_CONFIG_HOME'] || join(env['HOME'] || homedir(), '.config'), 'panel', 'panel.yaml')
   const path = given ?? standard
   try {
-    return parse(readFileSync(path, 'utf8')) ?? {}
+    return parse(readTextSync(path)) ?? {}
   } catch (error) {
     const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
     const isFolder = error instanceof Error && 'code' in error && error.code === 'EISDIR'

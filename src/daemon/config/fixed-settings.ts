@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { z } from 'zod'
 import { mustBe } from '../../shared/kernel/refusal-words.ts'
 import { type FixedSetting, SECRET_SETTINGS, SETTINGS } from '../core/settings.ts'
+import { readTextSync } from './config-files.ts'
 
 /** Sections that only the daemon itself writes. */
 const INTERNAL: ReadonlySet<string> = new Set(['setup', 'install'])
@@ -56,7 +56,7 @@ function origin(field: string, variableOf: (field: string) => string | undefined
 
 function readSecretFile(path: string, field: string, problems: string[]): string | undefined {
   try {
-    const secret = readFileSync(resolve(path), 'utf8').trim()
+    const secret = readTextSync(resolve(path)).trim()
     if (secret !== '') return secret
     problems.push(`${field}: ${path} is empty`)
   } catch (error) {

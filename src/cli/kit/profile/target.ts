@@ -133,9 +133,17 @@ export function checkUrl(url: string): void {
       throw new CliFailure('USAGE', `'${url}' has more than the address of a panel`, {
         hint: `${parsed.origin}${parsed.pathname}`,
       })
+    // Every path that is put behind it would be another one, which no panel has.
+    if (parsed.pathname.includes('//') || url.includes('\\'))
+      throw new CliFailure('USAGE', `'${url}' has doubled slashes or backslashes in its path`, {
+        hint: `${parsed.origin}${parsed.pathname.replace(/\/{2,}/g, '/')}`,
+      })
     return
   }
-  throw new CliFailure('USAGE', `'${url}' is not the URL of a panel`, { hint: 'for example http://127.0.0.1:7420' })
+  const reason = parsed === undefined ? '' : ': it begins with http:// or https://'
+  throw new CliFailure('USAGE', `'${url}' is not the URL of a panel${reason}`, {
+    hint: 'for example http://127.0.0.1:7420',
+  })
 }
 
 /** Whether both lead to the same panel, however they are typed. */

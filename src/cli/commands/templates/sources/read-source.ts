@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { kindProblem } from '../../../../shared/kernel/file-problem.ts'
 import { CliFailure, usage } from '../../../kit/failure.ts'
 import { readBytes } from '../../../kit/read-file.ts'
 import type { Run } from '../../../kit/run.ts'
@@ -39,6 +40,8 @@ async function filesOf(run: Run, from: string, ref: string | undefined): Promise
     if (ref === undefined) return readFolder(from)
     return readRepository({ ...git, url: pathToFileURL(resolve(from)).href, protocols: 'file' })
   }
+  const problem = kindProblem(from, facts)
+  if (problem !== undefined) throw new CliFailure('FILE_UNREADABLE', `${problem}; give a folder, an archive or an egg`)
   if (ref !== undefined) throw usage('--ref is for git repositories')
   if (archiveKind(from) !== undefined) return readArchive(from, run.signal)
   return [{ path: from.slice(from.lastIndexOf('/') + 1), content: await readBytes(from) }]
