@@ -28,12 +28,12 @@ export function byteStream({ headers, raw }: FastifyRequest, maxBytes: number): 
  * After an answer that has come before the end of its body: the rest is dropped, so that a client which sends everything before it
  * reads finds the answer. One that has not ended by then is cut off.
  */
-export async function dropRest(raw: IncomingMessage, clock: Clock): Promise<void> {
+export async function dropRest(raw: IncomingMessage, clock: Clock, stopping: AbortSignal): Promise<void> {
   if (raw.complete || raw.destroyed) return
   const over = new AbortController()
   raw.once('close', () => over.abort())
   raw.resume()
-  await clock.sleep(LINGER_MS, over.signal)
+  await clock.sleep(LINGER_MS, AbortSignal.any([over.signal, stopping]))
   if (!raw.complete) raw.destroy()
 }
 

@@ -1,7 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import { ERRORS, PanelError } from '../../shared/kernel/errors.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
+import { dropRest } from './byte-stream.ts'
 import { errorBody } from './errors.ts'
 import { ANSWER_HEADERS } from './headers.ts'
 
@@ -60,6 +61,26 @@ export function cutSlowBodies(server: Server, clock: Clock, stopping: AbortSigna
     if (encoding === undefined && (length === undefined || length === '0')) return
     arriving.add({ request, response, bytesBefore: request.socket.bytesRead, leftMs: BODY_GRACE_MS })
     if (!watching) void watch()
+  })
+}
+
+/**
+ * Ends connections whose last answer has come before the end of a body without a reset. Node closes them with bytes unread, which resets
+ * them: a client that sends everything before it reads finds a broken connection, and never the answer. Here the answer and the end of
+ * it are sent, and what still comes is dropped for a while.
+ */
+export function closeGently(server: Server, clock: Clock, stopping: AbortSignal): void {
+  server.on('request', (request, response) => {
+    const { 'content-length': length, 'transfer-encoding': encoding } = request.headers
+    if (encoding === undefined && (length === undefined || length === '0')) return
+    const { socket } = request
+    // How Node closes a connection when its last answer is written; the next request of the connection sets it anew.
+    socket.destroySoon = () => {
+      const close = (): void => Socket.prototype.destroySoon.call(socket)
+      if (request.complete || !response.writableFinished) return close()
+      socket.end()
+      void dropRest(request, clock, stopping).then(close)
+    }
   })
 }
 

@@ -39,7 +39,7 @@ import { enveloping, send, sendRaw } from './answers.ts'
 import { byteStream, dropRest } from './byte-stream.ts'
 import { createCallers } from './callers.ts'
 import { limitConnections } from './connection-limits.ts'
-import { cutSlowBodies, HEAD_CHECK_MS, HEAD_MS, refuseMalformed } from './connections.ts'
+import { closeGently, cutSlowBodies, HEAD_CHECK_MS, HEAD_MS, refuseMalformed } from './connections.ts'
 import { createContexts, type SentCookie, sendCookie } from './context.ts'
 import { errorBody, parsePart, sendError, toPanelError } from './errors.ts'
 import { answerHeaders } from './headers.ts'
@@ -155,6 +155,7 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
     log: deps.log,
   })
   cutSlowBodies(app.server, deps.clock, deps.stopping)
+  closeGently(app.server, deps.clock, deps.stopping)
   endUnusedConnections(app, deps.tls === undefined ? 'connection' : 'secureConnection')
   await app.register(cookie)
   await app.register(rateLimit, { global: false })
@@ -257,7 +258,7 @@ export function addRoute(http: HttpServer, route: Route): void {
         durationMs: Math.round(reply.elapsedTime),
       }
       request.log.debug(fields, 'request answered')
-      if (endpoint.accepts === 'stream') void dropRest(request.raw, deps.clock)
+      if (endpoint.accepts === 'stream') void dropRest(request.raw, deps.clock, deps.stopping)
       done()
     },
     ...('handleCached' in route ? { handler: cached(http, route) } : plain(http, route)),
