@@ -12,7 +12,7 @@ import { readProfile, updatePreferences, updateProfile } from './own-profile.ts'
 import { listOwnAudit } from './own-records.ts'
 import * as profile from './profile.ts'
 import * as twoFactor from './two-factor.ts'
-import { whole, wholeUser } from './whole-user.ts'
+import { wholeUser } from './whole-user.ts'
 
 /** The routes of whoever is signed in: their session and password, profile, picture, second factor, records, and its end. */
 export function ownAccountRoutes(deps: SignInDeps): Route[] {
@@ -34,7 +34,7 @@ function sessionRoutes(deps: SignInDeps): Route[] {
 
 function profileRoutes(deps: SignInDeps): Route[] {
   return [
-    cachedRoute(profileApi.getProfile, (_, context) => readProfile(context.at.q, whole(holderOf(context)).userId)),
+    cachedRoute(profileApi.getProfile, (_, context) => readProfile(context.at.q, holderOf(context).userId)),
     operate(updateProfile, deps),
     operate(updatePreferences, deps),
     route(profileApi.setAvatar, (input, context) => setAvatar(deps, input, context)),

@@ -1,6 +1,5 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Caller } from '../../../access/caller.ts'
-import type { Holder } from '../../../access/permit.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
 
 /**
@@ -8,12 +7,8 @@ import { type Context, callerOf } from '../../../http/route.ts'
  * user signs in is none of its business.
  */
 export function wholeUser(context: Pick<Context, 'caller'>): Caller {
-  return whole(callerOf(context))
-}
-
-/** As {@link wholeUser}, of the holder of a cached answer's rights. */
-export function whole<H extends Holder>(holder: H): H {
-  if (holder.scope === null || holder.scope.has('*')) return holder
+  const caller = callerOf(context)
+  if (caller.scope === null || caller.scope.has('*')) return caller
   throw new PanelError('PERMISSION_DENIED', 'This needs a session, or an API key with all permissions of its user', {
     meta: { missing: ['*'] },
   })
