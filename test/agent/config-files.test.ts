@@ -48,6 +48,14 @@ describe('a configuration file', () => {
     expect(() => changed('ini', '', [{ key: 'a', value: 'x\ny' }])).toThrow('cannot hold a value of several lines at a')
   })
 
+  it('of plain lines takes no value of several lines, which would add lines at each start', () => {
+    const many = [{ key: 'name', value: 'name={{WORD}}\nadmin=me' }]
+    expect(() => changed('file', 'name=old\nport=1\n', many)).toThrow('cannot hold a value of several lines at name')
+    expect(changed('file', 'port=1\n', many)).toBeNull()
+    const found = [{ key: 'name', value: 'name=$1\rx', ifValue: 'regex:^name=(.*)$' }]
+    expect(() => changed('file', 'name=old\n', found)).toThrow('several lines')
+  })
+
   it('of YAML keeps comments and types; what an expression finds is replaced with its groups', () => {
     const text =
       '# proxy\nlisteners:\n  - query_port: 1 # the port\n    host: 0.0.0.0:1\nservers:\n  lobby:\n    address: localhost:25565\n' +

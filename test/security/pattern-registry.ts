@@ -268,7 +268,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/agent/config-files/plain-lines.ts': {
     sees: 'game',
-    patterns: [String.raw`/(?<=\n)/`, String.raw`/\r?\n?$/`],
+    patterns: [String.raw`/(?<=\n)/`, String.raw`/\r?\n?$/`, String.raw`/[\r\n]/`],
   },
   'src/agent/config-files/properties.ts': {
     sees: 'game',

@@ -1,3 +1,4 @@
+import { ConfigFileProblem } from './config-file-problem.ts'
 import { replacement, type Setting } from './setting.ts'
 
 /** Replaces each line that begins with a key by the value; nothing is added. */
@@ -9,7 +10,11 @@ export function changeLines(text: string, settings: readonly Setting[]): string 
       let content = line.slice(0, line.length - end.length)
       for (const setting of settings) {
         if (!content.startsWith(setting.key)) continue
-        content = String(replacement(setting, content) ?? content)
+        const value = replacement(setting, content)
+        // It would add lines, at each start again.
+        if (value !== undefined && /[\r\n]/.test(String(setting.value ?? '')))
+          throw new ConfigFileProblem(`cannot hold a value of several lines at ${setting.key}`)
+        content = String(value ?? content)
       }
       return content + end
     })
