@@ -71,6 +71,15 @@ describe('an archive', () => {
     },
   )
 
+  test('counts what is in it, without what a zip cannot hold', async () => {
+    writeFileSync(at('world', 'back\\slash'), 'a')
+    symlinkSync('level.dat', at('world', 'link\\slash'))
+    const packed = await stage.ask('POST', '/compress', { paths: ['world'], archiveName: 'a.zip' })
+    expect(packed.data).toMatchObject({ entries: 6, problemCount: 2 })
+    const { data } = await stage.ask('POST', '/archive-contents', { archivePath: 'a.zip' })
+    expect(data).toHaveLength(6)
+  })
+
   test('of other programs is unpacked, and theirs unpack those of the panel', async () => {
     execFileSync('tar', ['-czf', 'other.tgz', 'world'], { cwd: stage.folder })
     execFileSync('zip', ['-qry', 'other.zip', 'world'], { cwd: stage.folder })

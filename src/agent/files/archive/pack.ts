@@ -163,12 +163,13 @@ class Packing {
       const problem = target === undefined ? GONE : await this.#writer.link(within, target, facts)
       if (problem !== undefined) return this.#problems.add(path, problem)
     } else if (facts.isFile()) {
-      const problem = await this.#file(folder, name, within).catch((error: unknown) => {
+      const { isIn, problem } = await this.#file(folder, name, within).catch((error: unknown) => {
         if (!(error instanceof AgentFailure) || error.code !== 'PATH_INVALID' || this.#options.signal.aborted)
           throw error
-        return 'is closed to the agent'
+        return { isIn: false, problem: 'is closed to the agent' }
       })
       if (problem !== undefined) this.#problems.add(path, problem)
+      if (!isIn) return
     } else return this.#problems.add(path, 'is a FIFO, a socket, a device, or closed to the agent')
     this.#count()
   }
@@ -184,9 +185,13 @@ class Packing {
     this.#count()
   }
 
-  async #file(folder: FolderHandle, name: Buffer, within: Buffer): Promise<string | undefined> {
+  async #file(
+    folder: FolderHandle,
+    name: Buffer,
+    within: Buffer,
+  ): Promise<{ readonly isIn: boolean; readonly problem?: string }> {
     const file = await openRegular({ folder, name }, constants.O_RDONLY)
-    if (file === undefined) return GONE
+    if (file === undefined) return { isIn: false, problem: GONE }
     try {
       const handle = file
       const facts = await file.stat()
@@ -208,11 +213,11 @@ class Packing {
         }
       }
       const problem = await this.#writer.file(within, facts, content())
-      if (problem !== undefined) return problem
+      if (problem !== undefined) return { isIn: false, problem }
       const after = await file.stat()
       return after.size === facts.size && after.mtimeMs === facts.mtimeMs
-        ? undefined
-        : 'was changed while it was packed'
+        ? { isIn: true }
+        : { isIn: true, problem: 'was changed while it was packed' }
     } finally {
       await file.close()
     }
