@@ -6,8 +6,10 @@ import { pathText } from '../../shared/kernel/path-text.ts'
 import { AgentFailure } from '../failure.ts'
 import { ARCHIVE_LIMITS } from '../files/archive/limits.ts'
 import { FolderHandle } from '../files/folder-handle.ts'
+import { MOST_PATH_BYTES, pathIn } from '../files/place.ts'
 import { PathRules } from '../files/rules.ts'
 import { removeFolder } from '../files/tree.ts'
+import { type WalkPosition, walk } from '../files/walk.ts'
 import { type AgentLog, errorText } from '../logger.ts'
 import { syncFolder } from '../state/atomic-file.ts'
 import { readOwnJson, writeOwnJson } from '../state/json-file.ts'
@@ -90,7 +92,7 @@ async function carryOut(places: Places, plan: Exchange): Promise<void> {
   ) as [string, string, string] // three names, three paths
   if (existsSync(staged)) {
     if (existsSync(files)) {
-      if (plan.keepOthers || plan.kept.length > 0) keepFrom(files, staged, plan)
+      if (plan.keepOthers || plan.kept.length > 0) await keepFrom(files, staged, plan)
       await rename(files, replaced)
     }
     await rename(staged, files)
@@ -101,13 +103,14 @@ async function carryOut(places: Places, plan: Exchange): Promise<void> {
 }
 
 /** Moves what is to stay into the new folder. What was moved before is not there any more, so that it can be done again. */
-function keepFrom(files: string, staged: string, { keepOthers, kept }: Exchange): void {
+async function keepFrom(files: string, staged: string, { keepOthers, kept }: Exchange): Promise<void> {
   const rules = new PathRules([], kept)
   const [old, fresh] = [FolderHandle.open(files), FolderHandle.open(staged)]
   try {
     if (old === undefined || fresh === undefined)
       throw new AgentFailure('CONFLICT_STATE', 'The folder of the server is no folder')
-    merge(old, fresh, { path: '', depth: 0, stays: (path, isFolder) => keepOthers || rules.isDenied(path, isFolder) })
+    const stays = (path: string, isFolder: boolean): boolean => keepOthers || rules.isDenied(path, isFolder)
+    await merge(old, fresh, { path: '', depth: 0, stays })
   } finally {
     old?.close()
     fresh?.close()
@@ -120,7 +123,7 @@ interface Merge {
   readonly stays: (path: string, isFolder: boolean) => boolean
 }
 
-function merge(old: FolderHandle, fresh: FolderHandle, { path, depth, stays }: Merge): void {
+async function merge(old: FolderHandle, fresh: FolderHandle, { path, depth, stays }: Merge): Promise<void> {
   for (const text of [...old.names()]) {
     const name = Buffer.from(text, 'latin1')
     const below = `${path}/${pathText(name)}`
@@ -129,11 +132,16 @@ function merge(old: FolderHandle, fresh: FolderHandle, { path, depth, stays }: M
     const isFolder = facts.isDirectory()
     const there = fresh.statOf(name)
     if (there === undefined && stays(below, isFolder)) renameSync(old.pathOf(name), fresh.pathOf(name))
-    else if (isFolder && depth < ARCHIVE_LIMITS.depth && (there === undefined || there.isDirectory())) {
+    else if (isFolder && (there === undefined || there.isDirectory())) {
       const inner = old.child(name)
       if (inner === undefined) continue
       try {
-        mergeInto(inner, fresh, { name, facts, isThere: there !== undefined }, { path: below, depth: depth + 1, stays })
+        const at = { path: below, depth: depth + 1, stays }
+        if (there === undefined && !(await holdsWhatStays(inner, at))) continue
+        // No backup is that deep, so that there is nothing to be put together: all of it stays for the sake of what must.
+        if (at.depth <= ARCHIVE_LIMITS.depth)
+          await mergeInto(inner, fresh, { name, facts, isThere: there !== undefined }, at)
+        else if (there === undefined) renameSync(old.pathOf(name), fresh.pathOf(name))
       } finally {
         inner.close()
       }
@@ -142,41 +150,40 @@ function merge(old: FolderHandle, fresh: FolderHandle, { path, depth, stays }: M
 }
 
 /** A folder that only has something that stays is made for it. */
-function mergeInto(
+async function mergeInto(
   inner: FolderHandle,
   fresh: FolderHandle,
   at: { readonly name: Buffer; readonly facts: { mode: number; uid: number }; readonly isThere: boolean },
   options: Merge,
-): void {
-  if (!at.isThere) {
-    if (!holdsWhatStays(inner, options)) return
-    mkdirSync(fresh.pathOf(at.name), { mode: at.facts.mode & 0o777 })
-  }
+): Promise<void> {
+  if (!at.isThere) mkdirSync(fresh.pathOf(at.name), { mode: at.facts.mode & 0o777 })
   const target = fresh.child(at.name)
   try {
     if (target === undefined) return
     if (!at.isThere && process.getuid?.() === 0) target.give(at.facts.uid)
-    merge(inner, target, options)
+    await merge(inner, target, options)
   } finally {
     target?.close()
   }
 }
 
-function holdsWhatStays(folder: FolderHandle, { path, depth, stays }: Merge): boolean {
-  for (const text of [...folder.names()]) {
-    const name = Buffer.from(text, 'latin1')
-    const below = `${path}/${pathText(name)}`
-    const isFolder = folder.statOf(name)?.isDirectory() === true
-    if (stays(below, isFolder)) return true
-    if (!isFolder || depth >= ARCHIVE_LIMITS.depth) continue
-    const inner = folder.child(name)
-    try {
-      if (inner !== undefined && holdsWhatStays(inner, { path: below, depth: depth + 1, stays })) return true
-    } finally {
-      inner?.close()
-    }
+/** However deep it lies; what has too long a path to be looked at counts as such. */
+async function holdsWhatStays(folder: FolderHandle, { path, stays }: Merge): Promise<boolean> {
+  let found = false
+  const look = (at: WalkPosition, name: Buffer, isFolder: boolean): boolean => {
+    const below = pathIn(at.path(MOST_PATH_BYTES), name)
+    found ||= below === undefined || stays(`${path}/${pathText(below)}`, isFolder)
+    return !found
   }
-  return false
+  await walk(
+    folder,
+    {
+      entry: (_folder, name, at) => look(at, name, false),
+      enter: (_folder, name, above) => look(above, name, true),
+    },
+    () => found,
+  )
+  return found
 }
 
 function journalOf({ restoresDir }: Places, serverId: string): string {

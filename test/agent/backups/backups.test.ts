@@ -136,6 +136,21 @@ describe.each(['archive', 'incremental'] as const)('a backup of kind %s', (kind)
   })
 })
 
+test('a restore leaves what it may not touch where it was, however deep that lies', async () => {
+  const { name } = await create('archive')
+  const levels = (count: number): string[] => Array.from({ length: count }, (_, i) => `d${i}`)
+  for (const depth of [3, 64, 65, 300]) {
+    mkdirSync(at(...levels(depth)), { recursive: true })
+    writeFileSync(at(...levels(depth), 'kept.secret'), String(depth))
+  }
+  writeFileSync(at(...levels(3), 'other'), 'goes')
+  const how = { serverId: stage.serverId, ...name, ...restoring({ denied: ['*.secret'] }) }
+  expect(await stage.ask(backups.restoreBackup, how)).toMatchObject({ problemCount: 0 })
+  const read = (depth: number): string => readFileSync(at(...levels(depth), 'kept.secret'), 'utf8')
+  expect([3, 64, 65, 300].map(read)).toEqual(['3', '64', '65', '300'])
+  expect(existsSync(at(...levels(3), 'other'))).toBe(false)
+})
+
 describe('increments', () => {
   const store = () => ({ store: STORE, ownerId: stage.serverId })
   const packs = (): string[] => readdirSync(join(stage.stored, 'repository', 'packs'))
