@@ -126,6 +126,8 @@ export interface ExaminedSelfBackup {
   readonly includesKey: boolean
   readonly bytes: number
   readonly sha256: string
+  /** What is dated ahead of this machine's clock, which `latest` therefore is not; the newest date first. */
+  readonly passedOver: readonly string[]
 }
 
 /** A backup that has become the panel of a data folder. */

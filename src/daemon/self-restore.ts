@@ -6,11 +6,12 @@ import { newIdSuffix } from '../shared/kernel/ids.ts'
 import { isoTime, systemClock } from '../shared/kernel/time.ts'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
 import { defaultDataDir } from './config/config.ts'
+import { newestFirst } from './core/newest-first.ts'
 import { SCHEMA_VERSION } from './db/migrations.ts'
 import { Connection } from './db/sqlite/connection.ts'
 import { clearFolder, type Manifest, type Unpacked } from './features/operations/self-backups/archive.ts'
 import { examineBackup, exists } from './features/operations/self-backups/backup-file.ts'
-import { type BackupPlace, folderPlace, objectPlace } from './features/operations/self-backups/places.ts'
+import { type BackupPlace, dateIn, folderPlace, objectPlace } from './features/operations/self-backups/places.ts'
 import { fingerprintOf, openKey } from './features/operations/self-backups/sealed-key.ts'
 import { createS3Store, type S3Place } from './object-store/s3-store.ts'
 import { inDataFolder, lockDataFolder, makeDataFolder, ownerOf } from './start/data-folder.ts'
@@ -26,6 +27,8 @@ export interface ExaminedSelfBackup extends Omit<Manifest, 'format' | 'database'
   readonly name: string
   readonly bytes: number
   readonly sha256: string
+  /** What is dated ahead of this machine's clock, which `latest` therefore is not. */
+  readonly passedOver: readonly string[]
 }
 
 /** What a restoration has done. */
@@ -50,7 +53,7 @@ export async function examineSelfBackup({
   readonly signal: AbortSignal
 }): Promise<ExaminedSelfBackup> {
   try {
-    return await opened(source, folder, signal, async (name, unpacked) => described(name, unpacked))
+    return await opened(source, folder, signal, async (chosen, unpacked) => described(chosen, unpacked))
   } finally {
     await clearFolder(folder)
   }
@@ -84,7 +87,7 @@ export async function restorePanel(options: {
       throw new PanelError('CONFLICT', `There is a panel in ${dataDir} already: ${instead}`)
     }
     return await inDataFolder(dataDir, () =>
-      opened(source, work, signal, async (name, unpacked) => {
+      opened(source, work, signal, async (chosen, unpacked) => {
         const { schemaVersion } = unpacked.manifest
         if (schemaVersion > SCHEMA_VERSION) {
           const known = `this panel knows versions up to ${SCHEMA_VERSION}; restore it with panel ${unpacked.manifest.panelVersion} or a newer one`
@@ -106,7 +109,7 @@ export async function restorePanel(options: {
         for (const suffix of ['-wal', '-shm']) await rm(database + suffix, { force: true })
         await rename(unpacked.database, database)
         await sync(dirname(database))
-        return { ...described(name, unpacked), dataDir, keyFile }
+        return { ...described(chosen, unpacked), dataDir, keyFile }
       }),
     )
   } finally {
@@ -119,15 +122,16 @@ async function opened<T>(
   source: SelfBackupSource,
   folder: string,
   signal: AbortSignal,
-  work: (name: string, unpacked: Unpacked) => Promise<T>,
+  work: (chosen: Chosen, unpacked: Unpacked) => Promise<T>,
 ): Promise<T> {
   const store = source.s3 === undefined ? undefined : createS3Store(source.s3, systemClock)
   try {
     const path = resolve(source.name)
     const place = store === undefined ? folderPlace(dirname(path)) : objectPlace(() => store, source.s3?.bucket ?? '')
-    const name = store === undefined ? basename(path) : await nameIn(place, source.name, signal)
-    const content = store === undefined ? fileOf(path) : await place.read(name, null, signal)
-    return await work(name, await examineBackup(content, folder, signal))
+    const chosen =
+      store === undefined ? { name: basename(path), passedOver: [] } : await chosenIn(place, source.name, signal)
+    const content = store === undefined ? fileOf(path) : await place.read(chosen.name, null, signal)
+    return await work(chosen, await examineBackup(content, folder, signal))
   } finally {
     await store?.close()
   }
@@ -147,18 +151,28 @@ function fileOf(path: string): AsyncIterable<Uint8Array> {
   })()
 }
 
-/** The archive of this name, or the newest one; a refusal names what there is. */
-async function nameIn(place: BackupPlace, name: string, signal: AbortSignal): Promise<string> {
+/** An archive in a bucket, with what would be the latest by its name alone. */
+type Chosen = Pick<ExaminedSelfBackup, 'name' | 'passedOver'>
+
+/**
+ * The archive of this name, or the newest one; a refusal names what there is. What a clock has dated that was ahead is the newest only where
+ * there is no other: nobody knows whether it was made before the others or after them.
+ */
+async function chosenIn(place: BackupPlace, name: string, signal: AbortSignal): Promise<Chosen> {
   const names = await place.names(signal)
-  const found = name === 'latest' ? names.at(-1) : names.find((one) => one === name)
-  if (found !== undefined) return found
+  const dated = names.toReversed().map((one) => ({ name: one, createdAt: dateIn(one) }))
+  const latest = newestFirst(dated, systemClock.nowMs())[0]?.name
+  const found = name === 'latest' ? latest : names.find((one) => one === name)
+  if (found !== undefined) {
+    return { name: found, passedOver: name === 'latest' ? names.slice(names.indexOf(found) + 1).toReversed() : [] }
+  }
   const there = names.length === 0 ? 'none of a panel' : `these: ${names.slice(-10).toReversed().join(', ')}`
   throw new PanelError('NOT_FOUND', `There is no backup ${name} at ${place.address('')}; there are ${there}`)
 }
 
-function described(name: string, { manifest, bytes, sha256 }: Unpacked): ExaminedSelfBackup {
+function described({ name, passedOver }: Chosen, { manifest, bytes, sha256 }: Unpacked): ExaminedSelfBackup {
   const { format: _, database: __, ...rest } = manifest
-  return { name, ...rest, bytes, sha256 }
+  return { name, ...rest, bytes, sha256, passedOver }
 }
 
 async function keyOf({ key, manifest }: Unpacked, passphrase: string | undefined): Promise<string | undefined> {

@@ -130,6 +130,16 @@ describe('the commands of stores and of backups of the panel', { timeout: 60_000
     const pieces: Uint8Array[] = []
     for await (const piece of (await store.get(key)).content) pieces.push(piece)
     const whole = Buffer.concat(pieces)
+    // As if it was made while the clock was ahead, and by one that still is.
+    const ahead = `panel-${new Date().getUTCFullYear() + 2}0101T000000Z-00000000.tar.gz`
+    await store.put(`self/${ahead}`, Buffer.from('of another time'))
+    const past = await run(restore('latest', 'past-ahead'), secret)
+    expect(past.code, past.stderr).toBe(0)
+    expect(past.stderr).toContain(`${ahead} is dated ahead of this machine's clock, so latest is ${made.name}`)
+    expect((await refused(8, restore(ahead, 'ahead'), secret)).stderr).not.toContain('so latest is')
+    await store.delete([key])
+    await refused(8, restore('latest', 'ahead'), secret) // there is no other one
+    await store.delete([`self/${ahead}`])
     for (const damage of [whole.subarray(0, whole.length - 1000), flipped(whole), Buffer.from('no archive at all')]) {
       await store.put(key, damage)
       const found = await refused(11, ['self-backup', 'verify', made.id, '-o', 'json'])

@@ -56,6 +56,7 @@ export const verifyBackup: Action = async (run) => {
   try {
     const found = await run.roles.examineSelfBackup({ source: await sourceOf(run, word), folder, signal: run.signal })
     await run.out.item(found, EXAMINED)
+    notePassedOver(run, found)
     return 0
   } catch (error) {
     if (!(error instanceof PanelError) || error.code !== 'VALIDATION_ERROR') throw error
@@ -75,6 +76,7 @@ export const restoreBackup: Action = async (run) => {
   const options = { source, dataDir: args.text('data-dir'), passphrase, withoutKey, signal: run.signal }
   const restored = await run.roles.restorePanel(options)
   await run.out.item(restored, RESTORED)
+  notePassedOver(run, restored)
   if (run.out.machine) return
   if (restored.keyFile !== null) {
     run.notice(
@@ -84,6 +86,12 @@ export const restoreBackup: Action = async (run) => {
     run.notice('the daemon needs the credential key that it had (PANEL_CREDENTIAL_KEY_FILE): secrets are sealed by it')
   }
   run.notice(`next: start the daemon at its old address, with --data-dir ${restored.dataDir}`)
+}
+
+function notePassedOver(run: Run, { name, passedOver: [newest, ...more] }: ExaminedSelfBackup): void {
+  if (newest === undefined) return
+  const all = more.length === 0 ? `${newest} is` : `${newest} and ${more.length} more are`
+  run.notice(`${all} dated ahead of this machine's clock, so latest is ${name}; name the archive to take another one`)
 }
 
 async function sourceOf(run: Run, name: string): Promise<SelfBackupSource> {

@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs'
 import { copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
+import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import { readBytes, storeBytes } from '../../../object-store/bytes-in-store.ts'
 import type { ObjectStore } from '../../../object-store/object-store.ts'
 import type { ObjectStores } from '../stores/object-stores.ts'
@@ -40,6 +41,13 @@ const PART = '.part'
 /** The name of a backup that was begun then. */
 export function nameOf(id: string, createdAt: string): string {
   return `panel-${createdAt.replace(/[:-]|\.\d+/g, '')}-${id.slice(-8)}.tar.gz`
+}
+
+/** When the backup of this name was begun, by the clock of its panel; what is no time is after all times. */
+export function dateIn(name: string): IsoTime {
+  const at = (from: number, length = 2): string => name.slice(from, from + length)
+  const text = `${at(6, 4)}-${at(10)}-${at(12)}T${at(15)}:${at(17)}:${at(19)}.000Z`
+  return (Number.isNaN(Date.parse(text)) ? '9999-12-31T23:59:59.999Z' : text) as IsoTime // as BACKUP_NAME has it
 }
 
 /** The place of a store: for a folder, one of the daemon's own below `backupDir`. */
