@@ -54,7 +54,7 @@ export async function packArchive(root: string, options: PackOptions): Promise<P
 async function packFiles(
   root: string,
   writer: MemberWriter,
-  { ignored, problems, list, signal, progress }: PackOptions,
+  { ignored, whole, problems, list, signal, progress }: PackOptions,
 ): Promise<{ entries: number; bytes: number }> {
   const done = { entries: 0, bytes: 0 }
   const count = (): void => progress({ entries: ++done.entries, bytes: done.bytes, totalBytes: null })
@@ -90,7 +90,7 @@ async function packFiles(
         count()
       },
     },
-    { ignored, problems, signal },
+    { ignored, whole, problems, signal },
   )
   return done
 }

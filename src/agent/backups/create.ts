@@ -29,6 +29,8 @@ export interface CreateOptions {
   readonly key: string
   readonly compression: Compression
   readonly ignored: readonly string[]
+  /** What the server's own patterns name is in. */
+  readonly whole: boolean
   readonly extras: readonly Extra[]
   readonly about: Record<string, unknown>
   readonly maxStoredBytes: number | null

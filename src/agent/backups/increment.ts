@@ -16,7 +16,7 @@ const HEAD = /^backups\/([A-Za-z0-9_-]{1,64})\/backup\.json$/
 
 /** Packs a server's folder as pieces, of which only those are stored that the store does not have. */
 export async function packIncrement(root: string, options: PackOptions): Promise<PackedFiles> {
-  const { store, signal, problems, ignored, list, progress, workFolder, key } = options
+  const { store, signal, problems, ignored, whole, list, progress, workFolder, key } = options
   const repository = await Repository.open(store, signal)
   const before = new Before(store, await newestIncrement(store, signal), repository, signal)
   const writer = await PackWriter.open({ store, repository, key, workFolder, signal, spend: options.spend })
@@ -73,7 +73,7 @@ export async function packIncrement(root: string, options: PackOptions): Promise
           await add({ ...NOTHING, ...commonOf(path, facts), kind: 'file', size, inode, changedMs, ...pieces })
         },
       },
-      { ignored, problems, signal },
+      { ignored, whole, problems, signal },
     )
     await writer.end()
     await repository.refuseLost(store, writer.written)

@@ -139,6 +139,7 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
             ownerId,
             key,
             ignored: [],
+            whole: true,
             extras: [],
             maxStoredBytes: null,
             workFolder: join(deps.workFolder, key),

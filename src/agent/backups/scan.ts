@@ -41,6 +41,8 @@ export interface ScanVisitor {
 /** What is left out, and where that is noted. */
 export interface ScanOptions {
   readonly ignored: readonly string[]
+  /** What the server's own patterns name is in. */
+  readonly whole: boolean
   readonly problems: Problems
   readonly signal: AbortSignal
 }
@@ -52,13 +54,13 @@ export interface ScanOptions {
 export async function scan(
   root: string,
   visitor: ScanVisitor,
-  { ignored, problems, signal }: ScanOptions,
+  { ignored, whole, problems, signal }: ScanOptions,
 ): Promise<void> {
   const top = FolderHandle.open(root)
   if (top === undefined) throw new AgentFailure('NOT_FOUND', 'The folder of the server is not there: install it first')
   try {
     const buffer = Buffer.allocUnsafeSlow(PIECE_BYTES)
-    const rules = new IgnoredPaths([...ignored, ...ownPatterns(top)])
+    const rules = new IgnoredPaths([...ignored, ...(whole ? [] : ownPatterns(top))])
     let [entries, links] = [0, 0]
     /** Where an entry is in the backup; `undefined`: it is left out. */
     const placeOf = (way: Buffer | undefined, name: Buffer, isFolder: boolean): Buffer | undefined => {

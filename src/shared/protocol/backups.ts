@@ -79,6 +79,8 @@ export const createBackup = defineRequest({
     compression: Compression,
     /** Patterns as .gitignore has them; those of the server's own `.panelignore` are read by the agent and added. */
     ignored: z.array(z.string().max(1000)).max(BACKUP_LIMITS.ignored),
+    /** All of the folder, whatever its `.panelignore` names. Agents without backups-whole@1 do not know it. */
+    whole: z.boolean().default(false),
     /** Fetched at their tickets one after the other, and kept beside the server's files under `databases/<name>`. */
     extras: z
       .array(z.object({ name: z.string().regex(/^[A-Za-z0-9._-]{1,200}$/), ticket: Ticket }))

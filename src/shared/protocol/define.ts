@@ -19,6 +19,7 @@ export const CAPABILITIES = [
   'console-kinds@1',
   'mounts@1',
   'backups@1',
+  'backups-whole@1',
   'sftp@1',
   'file-paths@1',
   'migration@1',

@@ -226,6 +226,9 @@ describe('a backup', () => {
   test('is restored to another server, of which a backup is made before', async () => {
     const other = await stage.another('other')
     writeFileSync(join(other.folder, 'own'), 'old')
+    // Left out of other backups, and gone with the folder all the same.
+    writeFileSync(join(other.folder, '.panelignore'), '*.cache\n')
+    writeFileSync(join(other.folder, 'map.cache'), 'much work')
     const { id } = await stage.make({ name: 'moved' })
     const asked = { toServerId: other.serverId, preBackup: true }
     expect(await stage.done('POST', `/${id}/restore`, asked)).toMatchObject({ status: 'succeeded' })
@@ -233,6 +236,27 @@ describe('a backup', () => {
     expect(existsSync(join(other.folder, 'own'))).toBe(false)
     const { data } = await stage.api('GET', `/servers/${other.serverId}/backups`)
     expect(data).toMatchObject([{ name: 'before-moved', status: 'completed' }])
+    const back = `/servers/${other.serverId}/backups/${data[0].id}/restore`
+    const { data: started } = await stage.api('POST', back, {})
+    expect(await stage.job(started.jobId)).toMatchObject({ status: 'succeeded' })
+    expect(readFileSync(join(other.folder, 'map.cache'), 'utf8')).toBe('much work')
+  })
+
+  test('of a deep tree leaves what lies deeper where it was', async () => {
+    const other = await stage.another('deep')
+    const levels = (count: number): string => Array.from({ length: count }, (_, i) => `d${i}`).join('/')
+    for (const depth of [60, 64, 70, 300]) {
+      mkdirSync(join(other.folder, levels(depth)), { recursive: true })
+      writeFileSync(join(other.folder, levels(depth), 'own'), String(depth))
+    }
+    const made = await stage.make({ name: 'deep' }, other.serverId)
+    expect(made.problemCount).toBeGreaterThan(0)
+    writeFileSync(join(other.folder, levels(60), 'own'), 'changed')
+    const back = `/servers/${other.serverId}/backups/${made.id}/restore`
+    const { data: started } = await stage.api('POST', back, { keepOthers: true })
+    expect(await stage.job(started.jobId)).toMatchObject({ status: 'succeeded' })
+    const read = (depth: number): string => readFileSync(join(other.folder, levels(depth), 'own'), 'utf8')
+    expect([60, 64, 70, 300].map(read)).toEqual(['60', '64', '70', '300'])
   })
 
   test('is neither locked nor deleted by members when the host made it, and its databases take the right to them', async () => {

@@ -39,6 +39,8 @@ export const CREATE_BACKUP = defineJob({
     name: z.string(),
     lane: z.string(),
     databases: z.boolean(),
+    /** All of the server, whatever its settings and its `.panelignore` leave out. */
+    whole: z.boolean().default(false),
     /** What the backups of the policy that makes it may take; of others the settings of the server say it. */
     allocationMb: z.number().nullable(),
   }),
@@ -134,10 +136,12 @@ async function pack(deps: BackupDeps, { job, backup, signal, progress }: Packing
       ? []
       : await typeAll(deps, after, { ...typing, commands: settings.resume, signal: limit })
   }
+  const isLess = job.input.whole && !gateway.can(row.nodeId, 'backups-whole@1')
   let notes: string[] = []
   let dumps: DatabaseDumps | undefined
   try {
     notes = await typeAll(deps, row, { ...typing, commands: settings.quiesce })
+    if (isLess) notes.push('What .panelignore names is not in it: the agent of its node is older than this panel')
     dumps = job.input.databases ? await offerDumps(deps, { serverId: row.id, nodeId: row.nodeId, signal }) : undefined
     const extras = dumps?.extras ?? []
     const grant = { nodeId: row.nodeId, ownerId: backup.ownerId, mode: 'write', signal } as const
@@ -152,6 +156,7 @@ async function pack(deps: BackupDeps, { job, backup, signal, progress }: Packing
           key: keyOf(job.id),
           compression: backup.compression,
           ignored: ignoredOf(backup),
+          whole: job.input.whole,
           extras: [...extras],
           about: aboutOf(backup, row, dumps),
           maxStoredBytes,

@@ -29,7 +29,7 @@ export interface NewBackup {
   readonly policy?: { readonly id: string; readonly allocationMb: number | null } | undefined
   /** The job that waits for it. */
   readonly parentId?: string | undefined
-  /** All of the server, whatever its settings leave out: it is made before the folder is exchanged. */
+  /** All of the server, whatever its settings and its `.panelignore` leave out: it is made before the folder is exchanged. */
   readonly wholeOnly?: boolean | undefined
 }
 
@@ -92,6 +92,7 @@ export async function addBackup(
     name,
     lane: await laneFor(tx, row.nodeId, row.id),
     databases: wanted.databases ?? settings.databases,
+    whole: wanted.wholeOnly === true,
     allocationMb: policy?.allocationMb ?? null,
   }
   const jobId = await deps.jobs.queue.add(tx, CREATE_BACKUP, {
