@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Agent, Dispatcher } from 'undici'
 import type { StoreAnswer, StoreOperation } from '../../shared/protocol/backups.ts'
@@ -15,6 +16,8 @@ const USUAL_PARTS = 8000
 const LARGE_PART_BYTES = 64 * MIB
 const ATTEMPTS = 6
 const FIRST_WAIT_MS = 200
+/** Of what a store wants to be left alone for. */
+const LONGEST_RETRY_AFTER_S = 30
 const REMOVED_AT_ONCE = 100
 const REFUSAL_BYTES = 4096
 /** Short calls are ended by the daemon's answer or by their attempts alone. */
@@ -39,9 +42,11 @@ export class SignedRequests {
     const { Agent, request } = await import('undici')
     this.#connections ??= new Agent({ connections: 8, connect: { timeout: 10_000 }, headersTimeout: 60_000 })
     const { method, body, range, signal } = asked
+    // A bucket that keeps what it has for a time (object lock) insists on the digest.
+    const digest = body === undefined ? {} : { 'content-md5': createHash('md5').update(body).digest('base64') }
     return await request(url, {
       method,
-      headers: range === undefined ? headers : { ...headers, range },
+      headers: { ...headers, ...digest, ...(range === undefined ? {} : { range }) },
       body: body ?? null,
       dispatcher: this.#connections,
       bodyTimeout: 30_000,
@@ -293,6 +298,12 @@ class Upload {
 /** A refusal that may pass: the store is busy, or the signature became too old while the request waited. */
 class Passing extends Error {
   override readonly name = 'Passing'
+  readonly retryAfterMs: number
+
+  constructor(message: string, retryAfterMs: number) {
+    super(message)
+    this.retryAfterMs = retryAfterMs
+  }
 }
 
 /** The upload that a part is for is no longer there: somebody has taken it away, after whatever has gone wrong before. */
@@ -315,7 +326,9 @@ async function refusalOf(answer: Answer, permission: string): Promise<Error> {
   const message = `The store has refused it (${statusCode}${code === undefined ? '' : ` ${code}`})${nextStep(statusCode, code, permission)}`
   if (code === 'NoSuchUpload') return new Gone('STORE_FAILED', message)
   const passes = statusCode >= 500 || [403, 408, 425, 429].includes(statusCode)
-  return passes ? new Passing(message) : new AgentFailure('STORE_FAILED', message)
+  const seconds = Number(answer.headers['retry-after'] ?? 0)
+  const retryAfterMs = Number.isNaN(seconds) ? 0 : Math.max(0, Math.min(seconds, LONGEST_RETRY_AFTER_S)) * 1000
+  return passes ? new Passing(message, retryAfterMs) : new AgentFailure('STORE_FAILED', message)
 }
 
 /** What whoever runs the store, or its key, can do about it. */
@@ -351,6 +364,7 @@ async function again(error: unknown, attempt: number, signal: AbortSignal): Prom
       error instanceof Passing ? error.message : `The store cannot be reached from this node: ${errorText(error)}`
     throw new AgentFailure('STORE_FAILED', `${why}; it was tried ${ATTEMPTS} times`, { cause: error })
   }
-  await sleep(FIRST_WAIT_MS * 2 ** (attempt - 1), undefined, { signal }).catch(() => undefined)
+  const wantedMs = error instanceof Passing ? error.retryAfterMs : 0
+  await sleep(Math.max(FIRST_WAIT_MS * 2 ** (attempt - 1), wantedMs), undefined, { signal }).catch(() => undefined)
   if (signal.aborted) throw cancelled()
 }

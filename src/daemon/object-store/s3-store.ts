@@ -41,6 +41,8 @@ export interface S3Patience {
 
 const PATIENCE: S3Patience = { attempts: 5, firstWaitMs: 250, connectMs: 10_000, silenceMs: 30_000 }
 const LONGEST_WAIT_MS = 5_000
+/** Of what a store says of itself. */
+const LONGEST_RETRY_AFTER_MS = 30_000
 /** A list of 1,000 keys of 1,024 bytes, each byte of them escaped, stays below. */
 const ANSWER_BYTES = 8 * 1024 * 1024
 const SIGNED_SECONDS = 900
@@ -97,7 +99,9 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
       connections: 16,
     })
     const sha256 = body === undefined ? EMPTY_SHA256 : createHash('sha256').update(body).digest('hex')
-    const all = { ...headers, 'x-amz-content-sha256': sha256 }
+    // A bucket that keeps what it has for a time (object lock) insists on this digest, although the signature covers the body already.
+    const digest = body === undefined ? {} : { 'content-md5': createHash('md5').update(body).digest('base64') }
+    const all = { ...headers, ...digest, 'x-amz-content-sha256': sha256 }
     const signed = await signer(urlOf({ key, ...(query === undefined ? {} : { query }) }), {
       method,
       headers: all,
@@ -124,7 +128,9 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
     const message = isError ? oneLine(xml.text('Message'), 300) : ''
     const there = Date.parse(String(answer.headers['date'] ?? ''))
     const times = Number.isNaN(there) ? undefined : { there: secondsOf(there), here: secondsOf(clock.nowMs()) }
-    return refusal({ status: answer.statusCode, code, message, permission: permissionFor(asked), times }, place)
+    const retryAfterMs = retryAfterOf(answer, clock.nowMs())
+    const permission = permissionFor(asked)
+    return refusal({ status: answer.statusCode, code, message, permission, times, retryAfterMs }, place)
   }
 
   /** Asks until it succeeds, fails for good, or has failed too often. `take` reads the answer, and is called again with another one. */
@@ -149,7 +155,7 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
         // What has gone since then is not why it has failed.
         if (!failure.passes || attempt >= attempts) throw failure.reason === 'missing' ? first : failure
         const wait = Math.min(LONGEST_WAIT_MS, firstWaitMs * 2 ** (attempt - 1))
-        await clock.sleep((wait * randomInt(800, 1201)) / 1000, signal)
+        await clock.sleep(Math.max((wait * randomInt(800, 1201)) / 1000, failure.retryAfterMs), signal)
         signal?.throwIfAborted()
       }
     }
@@ -188,13 +194,18 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
       { method: 'HEAD', key },
       async ({ headers, body }) => {
         await body.dump()
-        return Number(headers['content-length'] ?? 0)
+        const length = headers['content-length']
+        if (typeof length === 'string' && length !== '') return Number(length)
+        throw new StoreFailure('rejected', `${place.endpoint} does not say how large ${key} is; check the endpoint`)
       },
       signal,
       // A HEAD has no body that says more than its status.
       async (failure) => (failure.s3Code === 'HTTP 404' ? { value: null } : undefined),
     )
   }
+
+  const listsWrongly = (): StoreFailure =>
+    new StoreFailure('rejected', `${place.endpoint} does not go on with a list where it was; check that it speaks S3`)
 
   /** Relative to the prefix; what lies elsewhere was not asked for. */
   function relative(key: string): string | undefined {
@@ -231,17 +242,20 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
         const key = relative(row.text('Key'))
         return key === undefined ? [] : [{ key, bytes: Number(row.text('Size')) }]
       })
+      if (xml.text('IsTruncated') !== 'true') return { objects, next: null }
       const last = objects.at(-1)
-      return { objects, next: xml.text('IsTruncated') === 'true' && last !== undefined ? last.key : null }
+      // What is taken for the end here is taken for gone by whoever asks, and what goes on forever never ends.
+      if (last === undefined || (after !== null && Buffer.compare(Buffer.from(last.key), Buffer.from(after)) <= 0)) {
+        throw listsWrongly()
+      }
+      return { objects, next: last.key }
     },
     delete: async (names, signal) => {
       for (let from = 0; from < names.length; from += DELETE_AT_ONCE) {
         const some = names.slice(from, from + DELETE_AT_ONCE)
         const rows = some.map((key) => `<Object><Key>${xmlText(base + key)}</Key></Object>`).join('')
         const body = Buffer.from(`<?xml version="1.0" encoding="UTF-8"?><Delete><Quiet>true</Quiet>${rows}</Delete>`)
-        // Stores insist on the digest, although the signature covers the body already.
-        const md5 = createHash('md5').update(body).digest('base64')
-        const headers = { 'content-md5': md5, 'content-type': 'application/xml' }
+        const headers = { 'content-type': 'application/xml' }
         const asked: Asked = { method: 'POST', key: null, query: { delete: '' }, headers, body }
         const xml = await askXml(asked, 'DeleteResult', signal)
         const failed = xml.all('Error').find((row) => row.text('Code') !== 'NoSuchKey')
@@ -301,6 +315,7 @@ export function createS3Store(place: S3Place, clock: Clock, patience: Partial<S3
         }
         const next = [xml.text('NextKeyMarker'), xml.text('NextUploadIdMarker')] as const
         if (xml.text('IsTruncated') !== 'true' || next[0] === '' || found.length >= 10_000) return found
+        if (next[0] === marker['key-marker'] && next[1] === marker['upload-id-marker']) throw listsWrongly()
         marker = { 'key-marker': next[0], 'upload-id-marker': next[1] }
       }
     },
@@ -330,6 +345,13 @@ function permissionFor({ method, key, query = {} }: Asked): string {
   // Without the second one an object that is not there is denied instead of missing.
   if (method === 'HEAD') return 's3:GetObject and s3:ListBucket'
   return method === 'DELETE' ? 's3:AbortMultipartUpload' : 's3:PutObject'
+}
+
+/** Seconds, or a date; 0 where nothing is said that can be read. */
+function retryAfterOf({ headers }: Answer, nowMs: number): number {
+  const said = String(headers['retry-after'] ?? '')
+  const ms = said === '' ? 0 : Number.isNaN(Number(said)) ? Date.parse(said) - nowMs : Number(said) * 1000
+  return Number.isNaN(ms) ? 0 : Math.max(0, Math.min(ms, LONGEST_RETRY_AFTER_MS))
 }
 
 function secondsOf(ms: number): string {

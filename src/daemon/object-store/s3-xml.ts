@@ -9,9 +9,13 @@ export interface XmlAnswer {
   all(child: string): XmlAnswer[]
 }
 
-/** Reads an answer; `undefined` for what is no XML, and for what declares entities, which S3 never does. */
+/** A page of 1,000 objects with all that S3 says of each stays far below both. */
+const MOST_TAGS = 100_000
+const MOST_DEPTH = 16
+
+/** Reads an answer; `undefined` for what is no XML, and for what S3 never does: entities that are declared, and trees that are deep or huge. */
 export async function readXml(body: string): Promise<XmlAnswer | undefined> {
-  if (!body.trimStart().startsWith('<') || /<!(?:DOCTYPE|ENTITY)/i.test(body)) return undefined
+  if (!body.trimStart().startsWith('<') || /<!(?:DOCTYPE|ENTITY)/i.test(body) || !isModest(body)) return undefined
   // Loaded here: most panels have no such store, and it lists all names of characters when it is loaded.
   const { DOMParser, onErrorStopParsing } = await import('@xmldom/xmldom')
   try {
@@ -20,6 +24,18 @@ export async function readXml(body: string): Promise<XmlAnswer | undefined> {
   } catch {
     return undefined // a page of a proxy, or an answer that was cut off: the caller says what it was
   }
+}
+
+/** Reading takes time by the tags, and by more than that where they lie in each other. */
+function isModest(body: string): boolean {
+  let [tags, depth] = [0, 0]
+  for (let at = body.indexOf('<'); at >= 0; at = body.indexOf('<', at + 1)) {
+    const after = body.charAt(at + 1)
+    if (after === '/') depth--
+    else if (after !== '?' && after !== '!' && body.charAt(body.indexOf('>', at) - 1) !== '/') depth++
+    if (++tags > MOST_TAGS || depth > MOST_DEPTH) return false
+  }
+  return true
 }
 
 /** The text with what XML gives a meaning of its own spelled out. */

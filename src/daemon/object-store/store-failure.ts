@@ -31,11 +31,18 @@ export class StoreFailure extends PanelError {
   readonly s3Code: string | undefined
   /** Whether the same request may succeed a moment later. */
   readonly passes: boolean
+  /** What the store wants to be left alone for before that. */
+  readonly retryAfterMs: number
 
   constructor(
     reason: StoreProblem,
     message: string,
-    { s3Code, passes = false, cause }: { s3Code?: string | undefined; passes?: boolean; cause?: unknown } = {},
+    {
+      s3Code,
+      passes = false,
+      retryAfterMs = 0,
+      cause,
+    }: { s3Code?: string | undefined; passes?: boolean; retryAfterMs?: number; cause?: unknown } = {},
   ) {
     super('BACKUP_STORE_FAILED', message, {
       meta: { reason, ...(s3Code === undefined ? {} : { storeCode: s3Code }) },
@@ -44,6 +51,7 @@ export class StoreFailure extends PanelError {
     this.reason = reason
     this.s3Code = s3Code
     this.passes = passes
+    this.retryAfterMs = retryAfterMs
   }
 }
 
@@ -59,11 +67,12 @@ export interface RefusedAnswer {
   readonly permission: string
   /** The time of the store, where it has said it, and of this machine. */
   readonly times?: { readonly there: string; readonly here: string } | undefined
+  readonly retryAfterMs?: number
 }
 
 /** What an answer that is no success means. */
 export function refusal(
-  { status, code, message, permission, times }: RefusedAnswer,
+  { status, code, message, permission, times, retryAfterMs = 0 }: RefusedAnswer,
   { endpoint, bucket, region }: StorePlace,
 ): StoreFailure {
   const said = message === '' ? '' : `: ${message}`
@@ -71,7 +80,7 @@ export function refusal(
     new StoreFailure(reason, text, { s3Code: code === '' ? `HTTP ${status}` : code })
   if (status >= 500 || status === 429 || PASSING.has(code)) {
     const text = `${endpoint} is busy or out of order (${code || status})${said}; try again later`
-    return new StoreFailure('busy', text, { s3Code: code || `HTTP ${status}`, passes: true })
+    return new StoreFailure('busy', text, { s3Code: code || `HTTP ${status}`, passes: true, retryAfterMs })
   }
   switch (code) {
     case 'NoSuchBucket':

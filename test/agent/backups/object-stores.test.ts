@@ -63,6 +63,9 @@ describe.each(['archive', 'incremental'] as const)('a backup of kind %s in an ob
     const backup = name(kind)
     const made = await stage.ask(backups.createBackup, { serverId: stage.serverId, ...backup, ...creation() })
     expect(made).toMatchObject({ entries: 2, bytes: LARGE.length + 5 })
+    // Buckets with object lock insist on it.
+    const puts = s3.seen.filter(({ method }) => method === 'PUT')
+    expect(puts.filter(({ headers }) => headers['content-md5'] === undefined)).toEqual([])
     expect(await left()).toEqual([backup.backupId])
     const reading = { ...backup, store: name(kind, 'read').store }
     const verify = { store: reading.store, ownerId: stage.serverId, backups: [{ backupId: backup.backupId, kind }] }
@@ -76,6 +79,20 @@ describe.each(['archive', 'incremental'] as const)('a backup of kind %s in an ob
     expect(readFileSync(join(stage.folder, 'large')).equals(LARGE)).toBe(true)
     expect((await stage.ask(backups.deleteBackup, backup)).freedBytes).toBeGreaterThan(LARGE.length)
     expect(await left()).toEqual([])
+  })
+
+  test('is not asked for again before the time that the store says', async () => {
+    const triedMs: number[] = []
+    s3.fault = ({ method }) => {
+      if (method !== 'PUT') return undefined
+      triedMs.push(performance.now())
+      return triedMs.length === 1 ? { kind: 'answer', status: 503, headers: { 'retry-after': '1' } } : undefined
+    }
+    const backup = name(kind)
+    await stage.ask(backups.createBackup, { serverId: stage.serverId, ...backup, ...creation() })
+    await stage.ask(backups.deleteBackup, backup)
+    const [first = 0, second = 0] = triedMs
+    expect(second - first).toBeGreaterThan(950)
   })
 
   // Waits between attempts take their time.

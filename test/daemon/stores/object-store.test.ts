@@ -177,6 +177,83 @@ describe('a store that has a bad moment', () => {
   })
 })
 
+describe('a store that answers wrongly', () => {
+  const page = (keys: readonly string[]): string => {
+    const rows = keys.map((key) => `<Contents><Key>${key}</Key><Size>1</Size></Contents>`).join('')
+    return `<ListBucketResult>${rows}<IsTruncated>true</IsTruncated></ListBucketResult>`
+  }
+
+  it.each([
+    ['the same page again and again', ['panel/a/k/a', 'panel/a/k/b']],
+    ['a page of other prefixes', ['other/a']],
+    ['nothing, and that there is more', []],
+  ])('with %s is given up, and is no list that has ended', async (_, keys) => {
+    s3.fault = () => ({ kind: 'answer', status: 200, body: page(keys) })
+    const walked = (async () => {
+      for (let after: string | null = null; ; ) {
+        const { next } = await store.list({ prefix: 'k/', after })
+        if (next === null) return
+        after = next
+      }
+    })()
+    expect(await reason(walked)).toMatchObject({ reason: 'rejected', message: expect.stringContaining('list') })
+    expect(s3.seen.length).toBeLessThan(3)
+  })
+
+  it('with uploads without end is given up', async () => {
+    const more = '<NextKeyMarker>x</NextKeyMarker><NextUploadIdMarker>1</NextUploadIdMarker>'
+    const body = `<ListMultipartUploadsResult><IsTruncated>true</IsTruncated>${more}</ListMultipartUploadsResult>`
+    s3.fault = () => ({ kind: 'answer', status: 200, body })
+    const gone = AbortSignal.timeout(5000)
+    expect(await reason(store.unfinished('k/', gone))).toMatchObject({ reason: 'rejected' })
+    expect(s3.seen).toHaveLength(2)
+  })
+
+  it('without the size of an object is not taken for one of nothing', async () => {
+    s3.fault = () => ({ kind: 'answer', status: 200, headers: { 'transfer-encoding': 'chunked' } })
+    expect(await reason(store.head('sizeless'))).toMatchObject({ reason: 'rejected' })
+    expect(await reason(all(readBytes(store, 'sizeless')))).toMatchObject({ reason: 'rejected' })
+  })
+
+  it.each([
+    ['elements in elements', `${'<a>'.repeat(500_000)}${'</a>'.repeat(500_000)}`],
+    ['more elements than any page has', '<a></a>'.repeat(500_000)],
+  ])('with %s is not read', async (_, within) => {
+    const body = `<ListBucketResult><Contents><Key>k</Key></Contents>${within}</ListBucketResult>`
+    s3.fault = () => ({ kind: 'answer', status: 200, body })
+    expect(await reason(store.list({}))).toMatchObject({ code: 'BACKUP_STORE_FAILED', reason: 'rejected' })
+  })
+
+  it('and says when to come again is not asked before', async () => {
+    const waits: number[] = []
+    const clock = { ...systemClock, sleep: async (ms: number) => void waits.push(ms) }
+    const patient = createS3Store({ ...s3, region: 'us-east-1', prefix: '', pathStyle: true }, clock)
+    opened.push(patient)
+    const asked = ['7', '100000', 'soon', new Date(systemClock.nowMs() + 20_000).toUTCString()]
+    s3.fault = () => {
+      const after = asked.shift()
+      return after === undefined ? undefined : { kind: 'answer', status: 503, headers: { 'retry-after': after } }
+    }
+    expect(await patient.head('later')).toBeNull()
+    expect(waits.slice(0, 2)).toEqual([7000, 30_000])
+    expect(waits[2]).toBeLessThan(5000)
+    expect(waits[3]).toBeGreaterThan(15_000)
+  })
+})
+
+describe('a bucket that keeps what it has for a time', () => {
+  it('gets the digest of what is stored, which it insists on', async () => {
+    const body = randomBytes(100)
+    const digest = createHash('md5').update(body).digest('base64')
+    await store.put('locked', body)
+    await store.part({ key: 'locked', uploadId: await store.begin('locked'), number: 1 }, body)
+    const puts = s3.seen.filter(({ method }) => method === 'PUT')
+    expect(puts.map(({ headers }) => headers['content-md5'])).toEqual([digest, digest])
+    for (const { key, uploadId } of await store.unfinished()) await store.abort({ key, uploadId })
+    await store.delete(['locked'])
+  })
+})
+
 describe('what is wrong with a store is said in a sentence', () => {
   it.each([
     ['credentials', { secretAccessKey: 'wrong' }, 'check the secret'],
