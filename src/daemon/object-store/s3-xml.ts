@@ -28,11 +28,13 @@ export async function readXml(body: string): Promise<XmlAnswer | undefined> {
 
 /** Reading takes time by the tags, and by more than that where they lie in each other. */
 function isModest(body: string): boolean {
-  let [tags, depth] = [0, 0]
+  let [tags, depth, end] = [0, 0, 0]
   for (let at = body.indexOf('<'); at >= 0; at = body.indexOf('<', at + 1)) {
+    if (end < at) end = body.indexOf('>', at) // looked for once, also where many tags have no end
+    if (end < 0) return false
     const after = body.charAt(at + 1)
     if (after === '/') depth--
-    else if (after !== '?' && after !== '!' && body.charAt(body.indexOf('>', at) - 1) !== '/') depth++
+    else if (after !== '?' && after !== '!' && body.charAt(end - 1) !== '/') depth++
     if (++tags > MOST_TAGS || depth > MOST_DEPTH) return false
   }
   return true

@@ -218,6 +218,7 @@ describe('a store that answers wrongly', () => {
   it.each([
     ['elements in elements', `${'<a>'.repeat(500_000)}${'</a>'.repeat(500_000)}`],
     ['more elements than any page has', '<a></a>'.repeat(500_000)],
+    ['elements whose tags have no end', '<a</'.repeat(1_500_000)],
   ])('with %s is not read', async (_, within) => {
     const body = `<ListBucketResult><Contents><Key>k</Key></Contents>${within}</ListBucketResult>`
     s3.fault = () => ({ kind: 'answer', status: 200, body })
