@@ -1,13 +1,15 @@
 import { createHash } from 'node:crypto'
+import { keepYoungSmall } from '../../../../shared/platform/collect.ts'
 import type { MigrationDeps } from './deps.ts'
 import type { MigrationRow } from './rows.ts'
 import type { Source } from './source/source.ts'
 import { openAccess } from './source-keys.ts'
 
 interface OpenSource {
-  /** Thousands of answers are read while it is open. */
   readonly keys: string
   readonly source: Promise<Source>
+  /** Thousands of answers are read while it is open. */
+  readonly letYoungGrow: () => void
   /** How much of being throttled was reported. */
   saidMs: number
 }
@@ -31,9 +33,13 @@ export class OpenSources {
     if (open?.keys === keys) return open.source
     if (open !== undefined) await this.end(job.id)
     const source = this.#deps.openSource(openAccess(this.#deps.vault, job), this.#closing.signal)
-    this.#open.set(job.id, { keys, source, saidMs: 0 })
+    const letYoungGrow = keepYoungSmall()
+    this.#open.set(job.id, { keys, source, saidMs: 0, letYoungGrow })
     // Whoever awaits it gets the reason.
-    source.catch(() => this.#open.delete(job.id))
+    source.catch(() => {
+      letYoungGrow()
+      this.#open.delete(job.id)
+    })
     return source
   }
 
@@ -52,6 +58,7 @@ export class OpenSources {
     const open = this.#open.get(jobId)
     this.#open.delete(jobId)
     const source = await open?.source.catch(() => undefined) // one that did not open needs no closing
+    open?.letYoungGrow()
     await source?.close()
   }
 
