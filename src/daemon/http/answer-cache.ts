@@ -172,10 +172,11 @@ export class AnswerCache {
     this.#bytes += size - (this.#entries.get(key)?.size ?? 0)
     this.#entries.delete(key)
     this.#entries.set(key, entry)
-    for (const [oldest, { size: freed }] of this.#entries) {
+    for (const [oldest, { size: freed, isUsed }] of this.#entries) {
       if (this.#bytes <= this.#most) break
       this.#entries.delete(oldest)
       this.#bytes -= freed
+      if (!isUsed) this.#worth.wasted(oldest)
     }
   }
 
