@@ -41,7 +41,7 @@ export function readTogether<O extends { readonly id: string }>(
 
 class Batch<O extends { readonly id: string }> {
   readonly #read: (ids: readonly string[]) => Promise<O[]>
-  readonly #waiting = new Map<string, Waiting<O>[]>()
+  #waiting = new Map<string, Waiting<O>[]>()
   #running = 0
   #isPlanned = false
 
@@ -69,8 +69,10 @@ class Batch<O extends { readonly id: string }> {
   }
 
   async #readNext(): Promise<void> {
-    const taken = [...this.#waiting].slice(0, MOST_IDS)
-    for (const [id] of taken) this.#waiting.delete(id)
+    const waiting = [...this.#waiting]
+    const taken = waiting.slice(0, MOST_IDS)
+    // Another map: tables that one has outgrown stay linked to those that follow, and keep what was in them until all of the heap is collected.
+    this.#waiting = new Map(waiting.slice(MOST_IDS))
     this.#running += 1
     this.#plan()
     try {

@@ -32,16 +32,27 @@ const SHARE = 8
 /** Longer than any question that means something: who asks by longer ones, each another, must not have them kept. */
 const LONGEST_KEY = 1000
 
-interface Entry extends CachedAnswer {
-  readonly seen: readonly Seen[]
-  readonly since: number
+/** An answer with what it was made of beside tables. */
+interface Made extends CachedAnswer {
   /** Milliseconds since the epoch between which it holds. */
   readonly from: number
   readonly until: number
   readonly values: readonly Value[]
+}
+
+interface Entry extends Made {
+  readonly seen: readonly Seen[]
+  readonly since: number
   readonly size: number
   /** Whether it was given to anybody since it was made. */
   isUsed: boolean
+}
+
+/** An answer that is being made. */
+interface Running {
+  readonly key: string
+  readonly since: number
+  readonly done: Promise<Made>
 }
 
 interface Value {
@@ -63,8 +74,9 @@ export class AnswerCache {
   readonly #most: number
   readonly #ends: GrantEnds
   readonly #entries = new Map<string, Entry>()
-  readonly #worth = new WorthKeeping()
-  readonly #running = new Map<string, { readonly since: number; readonly done: Promise<Entry | CachedAnswer> }>()
+  readonly #worth: WorthKeeping
+  /** At most {@link MOST_MADE}. A map would hold on to them: see db/read-together.ts. */
+  readonly #running: Running[] = []
   /** Each has a query builder of its own, which costs more than a small query: they are used again. */
   readonly #free: OneReading[] = []
   #bytes = 0
@@ -76,6 +88,7 @@ export class AnswerCache {
     this.#db = db
     this.#clock = clock
     this.#most = most
+    this.#worth = new WorthKeeping(most)
     this.#ends = new GrantEnds(db)
   }
 
@@ -121,49 +134,40 @@ export class AnswerCache {
   }
 
   async #makeNow(key: string, make: Make): Promise<CachedAnswer> {
-    const running = this.#running.get(key)
-    if (running !== undefined && running.since === this.#db.changes.moment()) {
-      const made = await running.done.catch(() => undefined) // whoever began it gets the failure; this one makes its own
-      // What is committed since is later than the question.
-      if (made !== undefined && 'seen' in made && this.#stands(made)) return made
-    }
-    const since = this.#db.changes.moment()
-    if (since === undefined) return this.#made(key, { make, since })
+    const now = this.#db.changes.moment()
+    const running = this.#running.find((one) => one.since === now && one.key === key)
+    const made = await running?.done.catch(() => undefined) // whoever began it gets the failure; this one makes its own
+    // What is committed since is later than the question.
+    if (made !== undefined && this.#stands(made)) return made
+    const since = running === undefined ? now : this.#db.changes.moment()
     const done = this.#made(key, { make, since })
-    const mine = { since, done }
-    this.#running.set(key, mine)
+    if (since === undefined) return done
+    const mine = { key, since, done }
+    this.#running.push(mine)
     try {
       return await done
     } finally {
-      if (this.#running.get(key) === mine) this.#running.delete(key)
+      this.#running.splice(this.#running.indexOf(mine), 1)
     }
   }
 
-  async #made(key: string, { make, since }: { make: Make; since: number | undefined }): Promise<Entry | CachedAnswer> {
+  async #made(key: string, { make, since }: { make: Make; since: number | undefined }): Promise<Made> {
     const reading = this.#free.pop() ?? new OneReading(this.#db)
     const from = this.#clock.nowMs()
     reading.begin(from)
     try {
       const payload = await make(reading)
-      const answer = { payload, etag: etagOf(payload) }
-      if (since === undefined) return answer
-      const entry = await this.#entryOf(answer, { key, reading, since, from })
-      if (key.length <= LONGEST_KEY && this.#worth.isWorth(key)) this.#keep(key, entry)
-      return entry
+      const { asksClock, values } = reading
+      const until = asksClock && since !== undefined ? await this.#ends.after(from) : Number.POSITIVE_INFINITY
+      const made = { payload, etag: etagOf(payload), from, until, values }
+      const size = payload.length + key.length + OVERHEAD
+      if (since === undefined || key.length > LONGEST_KEY || !this.#worth.isWorth(key, size)) return made
+      const seen = [...reading.seen, ...(asksClock ? GrantEnds.SEEN : [])]
+      this.#keep(key, { ...made, seen, since, size, isUsed: false })
+      return made
     } finally {
       if (this.#free.length < MOST_FREE) this.#free.push(reading)
     }
-  }
-
-  async #entryOf(
-    answer: CachedAnswer,
-    { key, reading, since, from }: { key: string; reading: OneReading; since: number; from: number },
-  ): Promise<Entry> {
-    const until = reading.asksClock ? await this.#ends.after(from) : Number.POSITIVE_INFINITY
-    const { values } = reading
-    const seen = [...reading.seen, ...(reading.asksClock ? GrantEnds.SEEN : [])]
-    const size = answer.payload.length + key.length + OVERHEAD
-    return { ...answer, seen, since, from, until, values, size, isUsed: false }
   }
 
   #keep(key: string, entry: Entry): void {
@@ -181,7 +185,7 @@ export class AnswerCache {
   }
 
   /** Whether what it was made of beside tables is as it was. */
-  #stands({ from, until, values }: Entry): boolean {
+  #stands({ from, until, values }: Made): boolean {
     if (until !== Number.POSITIVE_INFINITY) {
       const ms = this.#clock.nowMs()
       // A clock that was set back brings ended grants to life again.

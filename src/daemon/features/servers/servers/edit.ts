@@ -22,7 +22,7 @@ import { ensureNameFree } from './names.ts'
 import { finishCommand } from './observe.ts'
 import { addCommand, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
 import { moveServerPorts } from './ports.ts'
-import { findServerRow, type ServerRow } from './rows.ts'
+import { type ColumnEdit, findServerRow, type ServerRow, updateServerColumn } from './rows.ts'
 import { definitionOf, environmentOf, withoutMasks } from './view.ts'
 
 /** Fields that say what a server costs and where it listens: the operator's, not the owner's. */
@@ -137,15 +137,45 @@ export async function planEdit(
 
 /** Writes what was planned. */
 export async function writeEdit(
-  { tx, deps }: Pick<WorkOver<EditDeps>, 'tx' | 'deps'>,
+  work: Pick<WorkOver<EditDeps>, 'tx' | 'deps'>,
   { row, columns, generation }: EditPlan,
 ): Promise<void> {
   if (columns === undefined) return
-  await tx.q
+  await work.tx.q
     .updateTable('server')
-    .set({ ...columns, generation, updatedAt: tx.now })
+    .set({ ...columns, generation, updatedAt: work.tx.now })
     .where('id', '=', row.id)
     .execute()
+  await specify(work, { row, generation })
+}
+
+/** Writes what was planned of different servers, none of which {@link needsOthers}: the edits of one and the same column together. */
+export async function writeEdits(
+  work: Pick<WorkOver<EditDeps>, 'tx' | 'deps'>,
+  plans: readonly EditPlan[],
+): Promise<void> {
+  const byColumn = new Map<string, ColumnEdit[]>()
+  for (const plan of plans) {
+    const [[column, value] = [], ...more] = Object.entries(plan.columns ?? {})
+    if (column === undefined || value === undefined) continue
+    if (more.length > 0) {
+      await writeEdit(work, plan)
+      continue
+    }
+    const edits = byColumn.get(column) ?? []
+    edits.push({ id: plan.row.id, value, generation: plan.generation })
+    byColumn.set(column, edits)
+  }
+  const { tx } = work
+  for (const [column, edits] of byColumn) await updateServerColumn(tx.q, { column, edits, now: tx.now })
+  for (const plan of plans) if (Object.keys(plan.columns ?? {}).length === 1) await specify(work, plan)
+}
+
+/** What changes how the server runs goes to its node. */
+async function specify(
+  { tx, deps }: Pick<WorkOver<EditDeps>, 'tx' | 'deps'>,
+  { row, generation }: Pick<EditPlan, 'row' | 'generation'>,
+): Promise<void> {
   if (generation === row.generation) return
   await replaceQueuedApplies(tx, deps.bus, row)
   await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })

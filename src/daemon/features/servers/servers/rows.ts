@@ -121,6 +121,34 @@ const insertServers = statement((q, { rows }: { rows: string }) => {
   }
 })
 
+/** One column of a server as an edit writes it, with the generation that the server has then. */
+export interface ColumnEdit {
+  readonly id: string
+  readonly value: string | number | null
+  readonly generation: number
+}
+
+/** Writes the same column of several servers by one statement. A number with a fraction must not come this way: SQLite may read it a bit off. */
+export async function updateServerColumn(
+  q: Queries,
+  { column, edits, now }: { readonly column: string; readonly edits: readonly ColumnEdit[]; readonly now: IsoTime },
+): Promise<void> {
+  const known = COLUMN_UPDATES.get(column) ?? columnUpdate(column)
+  COLUMN_UPDATES.set(column, known)
+  const rows = edits.map(({ id, value, generation }) => [id, wellFormed(value), generation])
+  await known(q, { rows: JSON.stringify(rows), now })
+}
+
+const COLUMN_UPDATES = new Map<string, ReturnType<typeof columnUpdate>>()
+
+function columnUpdate(column: string) {
+  return statement((q, { rows, now }: { rows: string; now: IsoTime }) => ({
+    compile: () =>
+      sql`update "server" set ${sql.ref(column)} = given.value ->> 1, generation = given.value ->> 2, updated_at = ${now}
+        from json_each(${rows}) as given where "server".id = given.value ->> 0`.compile(q),
+  }))
+}
+
 /** A column for what is known when the row is read: to add it to so wide a row costs several times what the row does. */
 const LATER = sql<string>`''`
 
