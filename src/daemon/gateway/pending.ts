@@ -1,4 +1,5 @@
 import { PanelError } from '../../shared/kernel/errors.ts'
+import { InFlight } from '../../shared/kernel/in-flight.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
 import type { ProgressOf, RequestDefinition, ResultOf } from '../../shared/protocol/define.ts'
 import type { DaemonFrame, Operation } from '../../shared/protocol/frames.ts'
@@ -33,7 +34,7 @@ interface Waiting {
 export class PendingRequests {
   readonly #clock: Clock
   readonly #send: (frame: Extract<DaemonFrame, { type: 'request' | 'request.cancel' }>) => void
-  readonly #waiting = new Map<string, Waiting>()
+  readonly #waiting = new InFlight<string, Waiting>()
   /** The next look for those that have waited long enough: one for all, since most are answered at once. */
   #look: { readonly atMs: number; readonly over: AbortController } | undefined
   #count = 0
@@ -93,7 +94,7 @@ export class PendingRequests {
   failAll(error: PanelError): void {
     this.#look?.over.abort(OVER)
     this.#look = undefined
-    for (const waiting of [...this.#waiting.values()]) waiting.fail(error)
+    for (const waiting of this.#waiting.values()) waiting.fail(error)
   }
 
   #lookAt(atMs: number): void {
@@ -110,7 +111,7 @@ export class PendingRequests {
     this.#look = undefined
     const nowMs = this.#clock.monotonicMs()
     let next = Number.POSITIVE_INFINITY
-    for (const waiting of [...this.#waiting.values()]) {
+    for (const waiting of this.#waiting.values()) {
       if (waiting.untilMs > nowMs) next = Math.min(next, waiting.untilMs)
       else waiting.giveUp('The node did not answer in time; it may still have done what was asked')
     }

@@ -56,11 +56,18 @@ export function cutSlowBodies(server: Server, clock: Clock, stopping: AbortSigna
     }
     watching = false
   }
+  let begun: Arriving[] = []
+  /** Behind this turn of the event loop: most bodies come with their heads, and what is watched is kept for a second. */
+  const takeIn = (): void => {
+    for (const body of begun) if (!body.request.complete) arriving.add(body)
+    begun = []
+    if (arriving.size > 0 && !watching) void watch()
+  }
   server.on('request', (request, response) => {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers
     if (encoding === undefined && (length === undefined || length === '0')) return
-    arriving.add({ request, response, bytesBefore: request.socket.bytesRead, leftMs: BODY_GRACE_MS })
-    if (!watching) void watch()
+    if (begun.length === 0) setImmediate(takeIn)
+    begun.push({ request, response, bytesBefore: request.socket.bytesRead, leftMs: BODY_GRACE_MS })
   })
 }
 

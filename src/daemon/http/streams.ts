@@ -100,6 +100,7 @@ function addStream(
       try {
         await handle(input as never, {
           ...context,
+          signal: context.signal, // of the class, which a copy has not
           lastEventId: typeof header === 'string' && header !== '' ? header : undefined,
           open: (kind) => {
             release = limits.take(kind.name, caller.userId, kind.serverId)

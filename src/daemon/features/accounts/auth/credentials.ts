@@ -38,6 +38,8 @@ class CredentialCache implements LiveCredentials {
   readonly #clock: Clock
   readonly #log: Log | undefined
   readonly #entries = new Map<string, CredentialEntry>()
+  /** The one that was asked for last: most ask again and again, and a map that is written each time leaves a table behind each time. */
+  #newest: string | undefined
   readonly #secrets = new WeakMap<CredentialEntry, Buffer>()
   readonly #loading = new Map<string, Promise<CredentialEntry | undefined>>()
   readonly #listeners = new Set<() => void>()
@@ -112,8 +114,10 @@ class CredentialCache implements LiveCredentials {
   async #entry(id: string): Promise<CredentialEntry | undefined> {
     const known = this.#entries.get(id)
     if (known !== undefined) {
+      if (id === this.#newest) return known
       this.#entries.delete(id) // and back at the end: the first of the map is the one unused for longest
       this.#entries.set(id, known)
+      this.#newest = id
       return known
     }
     const loading = this.#loading.get(id) ?? this.#load(id)
@@ -134,6 +138,7 @@ class CredentialCache implements LiveCredentials {
 
   #cache(id: string, entry: CredentialEntry): void {
     this.#entries.set(id, entry)
+    this.#newest = id
     const [oldest] = this.#entries.keys()
     if (this.#entries.size > MAX_CACHED && oldest !== undefined) this.#entries.delete(oldest)
   }
