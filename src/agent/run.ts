@@ -5,6 +5,7 @@ import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { type ErrorCode, PanelError } from '../shared/kernel/errors.ts'
+import { shellWord } from '../shared/kernel/shell-word.ts'
 import { systemClock } from '../shared/kernel/time.ts'
 import { UntrustedListener } from '../shared/platform/listener.ts'
 import type { LogOutput } from '../shared/platform/log-output.ts'
@@ -58,7 +59,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
   }
   const { log, output } = await openAgentLog(config)
   try {
-    return await runLogged({ config, log, output })
+    return await runLogged({ config, log, output, place: placeOf(options) })
   } finally {
     await output.flush()
   }
@@ -68,16 +69,25 @@ interface Logged {
   readonly config: AgentConfig
   readonly log: AgentLog
   readonly output: LogOutput
+  /** The flags that have named the data folder. */
+  readonly place: string
 }
 
-async function runLogged({ config, log, output }: Logged): Promise<number> {
+/** Without them an enrolment would go to another folder than the one that it is missed in. */
+function placeOf({ dataDir, config }: RunOptions): string {
+  const flag = (name: string, value: string | undefined): string =>
+    value === undefined ? '' : ` --${name} ${shellWord(value)}`
+  return `${flag('data-dir', dataDir)}${flag('config', config)}`
+}
+
+async function runLogged({ config, log, output, place }: Logged): Promise<number> {
   for (const name of unknownVariables(process.env)) log.warn({ name }, 'unknown environment variable')
   const node = await readNodeFile(agentLayout(config.dataDir).nodeFile)
   if (node === undefined) {
     await output.flush()
     printError(
       `panel: ${config.dataDir} is not enrolled yet; on the panel run "panel nodes enroll-token <node>", ` +
-        'here "panel agent enroll --url <panel> --token-stdin"\n',
+        `here "panel agent enroll --url <panel> --token-stdin${place}"\n`,
     )
     return EXIT_HOST
   }

@@ -63,7 +63,17 @@ it('names an authority that is not known, before the token is spent, and keeps t
   })
   const enrolled = await enroll('--ca-file', authority.file)
   expect(enrolled, enrolled.stderr).toMatchObject({ code: 0 })
+  expect(enrolled.stderr).toContain(`next: panel agent run --data-dir ${agentDir}\n`)
   expect(JSON.parse(await readFile(join(agentDir, 'node.json'), 'utf8'))).toMatchObject({ ca: authority.cert })
+})
+
+it('says with what flag a folder is enrolled that is enrolled already, or not yet', async () => {
+  const again = await enroll('--ca-file', authority.file)
+  expect(again).toMatchObject({ code: 7, stderr: expect.stringContaining('--force replaces its credentials') })
+  const empty = join(home, 'not enrolled')
+  const missing = await runPanel(['agent', 'run', '--data-dir', empty], { env: { HOME: home } })
+  expect(missing.code).toBe(14)
+  expect(missing.stderr).toContain(`here "panel agent enroll --url <panel> --token-stdin --data-dir '${empty}'"`)
 })
 
 it('runs with the authority of the enrolment and no flag, in JSON lines where there is no terminal', async () => {

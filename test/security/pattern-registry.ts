@@ -37,6 +37,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/shared/kernel/file-problem.ts': { sees: 'operator', patterns: [String.raw`/^\/dev\/(?:fd\/\d+|stdin)$/`] },
+  'src/shared/kernel/shell-word.ts': { sees: 'operator', patterns: [String.raw`/^[\w./:@+=-]+$/`] },
   'src/shared/kernel/schedule.ts': { sees: 'client', patterns: [String.raw`/^[^\r\n\u0000]*$/`] },
   'src/cli/commands/migration/request.ts': {
     sees: 'operator',

@@ -31,7 +31,8 @@ export async function enroll(options: EnrollOptions): Promise<{ nodeId: string; 
   const { nodeFile, dataDir } = agentLayout(options.dataDir)
   const present = options.force === true ? undefined : await readNodeFile(nodeFile)
   if (present !== undefined) {
-    throw new AgentFailure('CONFLICT_STATE', `This data folder is enrolled already, as node ${present.nodeName}`)
+    const message = `This data folder is enrolled already, as node ${present.nodeName}; --force replaces its credentials`
+    throw new AgentFailure('CONFLICT_STATE', message)
   }
   // Before the token is spent: an unwritable folder must not cost it.
   await mkdir(dataDir, { recursive: true, mode: 0o711 })

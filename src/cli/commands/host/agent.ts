@@ -1,3 +1,4 @@
+import { shellWord } from '../../../shared/kernel/shell-word.ts'
 import type { Action } from '../../kit/command.ts'
 import { usage } from '../../kit/failure.ts'
 import { column, type View } from '../../kit/output/view.ts'
@@ -58,5 +59,8 @@ export const enrollAgent: Action = async (run) => {
     force: args.flag('force'),
   })
   await run.out.item(enrolled, ENROLLED)
-  if (!run.out.machine) run.notice('next: panel agent run')
+  // Without the flags that named them, the agent would look elsewhere for what has just been written.
+  const flags = ['data-dir', 'config'].map((name) => [name, args.text(name)] as const)
+  const named = flags.flatMap(([name, value]) => (value === undefined ? [] : [` --${name} ${shellWord(value)}`]))
+  if (!run.out.machine) run.notice(`next: panel agent run${named.join('')}`)
 }

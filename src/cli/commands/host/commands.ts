@@ -100,7 +100,7 @@ export const agent = noun({
       ],
       examples: ['panel agent enroll --url https://panel.example.org --token-stdin < token'],
       endpoints: ['agent.enroll'],
-      exits: [7],
+      exits: [7, 8],
       load: async () => (await import('./agent.ts')).enrollAgent,
     }),
     command({
