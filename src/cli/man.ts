@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { choicesNote } from './kit/choices-note.ts'
 import { type Command, type Noun, type Option, walk } from './kit/command.ts'
 import { GLOBAL_FLAGS } from './kit/flags.ts'
 import { tree } from './whole-tree.ts'
@@ -89,7 +90,10 @@ function section(path: readonly string[], command: Command, titled: boolean): st
     ...(titled ? [`.Ss ${path.join(' ')}`, sentence(command.summary)] : []),
     ...(command.details === undefined ? [] : ['.Pp', ...sentences(command.details)]),
     ...(words.length + options.length === 0 ? [] : ['.Bl -tag -width Ds']),
-    ...words.flatMap(({ name, summary, choices }) => [`.It Ar ${name}`, sentence(withChoices(summary, choices))]),
+    ...words.flatMap(({ name, summary, choices }) => [
+      `.It Ar ${name}`,
+      sentence(`${summary}${choicesNote(summary, choices)}`),
+    ]),
     ...options.flatMap(optionItem),
     ...(words.length + options.length === 0 ? [] : ['.El']),
     '.Pp',
@@ -119,12 +123,8 @@ function optionList(options: readonly Option[]): string[] {
 
 function optionItem({ flags, summary, required, choices, repeat }: Option): string[] {
   const needed = required === true ? `${summary} (required)` : summary
-  const text = `${withChoices(needed, choices)}${repeat === true ? '; may be repeated' : ''}`
+  const text = `${needed}${choicesNote(needed, choices)}${repeat === true ? '; may be repeated' : ''}`
   return [`.It Cm ${roff(flags).replaceAll('-', '\\-')}`, sentence(text)]
-}
-
-function withChoices(summary: string, choices: readonly string[] | undefined): string {
-  return choices === undefined || summary.includes(choices.join(', ')) ? summary : `${summary} (${choices.join(', ')})`
 }
 
 function examples(lines: readonly string[]): string[] {

@@ -98,6 +98,29 @@ describe('the command tree', () => {
     },
   )
 
+  it.each(commands.map(({ path, command }) => [path.join(' '), command] as const))(
+    '%s has examples that a shell passes on as they are',
+    (_, { examples }) => {
+      // Unquoted, * and [ are patterns: bash puts the names of files in their place, zsh refuses a line that fits none.
+      const unquoted = examples.map((example) => example.replace(/'[^']*'|"[^"]*"/g, ''))
+      expect(unquoted.filter((example) => /[*[\]]/.test(example))).toEqual([])
+    },
+  )
+
+  it.each(commands.map(({ path, command }) => [path, command] as const))(
+    '%s says each exit code, choice and repetition once',
+    (path, { exits = [], options = [] }) => {
+      const usual = [0, 1, 2, 4, 5, 13]
+      expect(exits).toEqual([...new Set(exits)].filter((code) => !usual.includes(code)).sort((a, b) => a - b))
+      const help = (wantsHelp(tree, [...path, '--help']) ?? '').replace(/\s+/g, ' ')
+      expect(help).not.toMatch(/several times[^;]*; may be repeated/)
+      for (const { summary, choices = [] } of options) {
+        if (!summary.includes(`${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`)) continue
+        expect(help).not.toContain(`(${choices.join(', ')})`)
+      }
+    },
+  )
+
   it('says of every option that a creation cannot do without that it is required', () => {
     // The command fills these itself.
     const filled = ['nodeId', 'locationId', 'allocatedMemoryMb', 'allocatedCpuCores', 'allocatedDiskMb']

@@ -1,3 +1,4 @@
+import { choicesNote } from './choices-note.ts'
 import { type Argument, type Command, childOf, GROUPS, type Noun, type Option, type Tree } from './command.ts'
 import { GLOBAL_FLAGS } from './flags.ts'
 
@@ -84,9 +85,7 @@ function describe(of: {
   readonly repeat?: true
 }): string {
   const needed = of.required === true ? ' (required)' : ''
-  const choices =
-    of.choices === undefined || of.summary.includes(of.choices.join(', ')) ? '' : ` (${of.choices.join(', ')})`
-  return `${of.summary}${needed}${choices}${of.repeat === true ? '; may be repeated' : ''}`
+  return `${of.summary}${needed}${choicesNote(of.summary, of.choices)}${of.repeat === true ? '; may be repeated' : ''}`
 }
 
 /** Long flags line up whether or not there is a short one. */

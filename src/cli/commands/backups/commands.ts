@@ -146,7 +146,7 @@ export const backups = noun({
       arguments: [one('server'), BACKUP],
       options: [
         { flags: '--to-server <server>', summary: 'to this server', ref: 'server' },
-        { flags: '--path <path>', summary: 'this alone; may be given several times', repeat: true, fills: 'paths' },
+        { flags: '--path <path>', summary: 'this alone', repeat: true, fills: 'paths' },
         { flags: '--paths-from <file>', summary: 'paths from a file, one in each line' },
         { flags: '--keep', summary: 'with --path: leave what is there already as it is' },
         {
@@ -159,7 +159,7 @@ export const backups = noun({
         { flags: '--databases-only', summary: 'its databases and no files', fills: 'files' },
         {
           flags: '--database <name=id>',
-          summary: 'the dump of this name into the database with this id; may be given several times',
+          summary: 'the dump of this name into the database with this id',
           repeat: true,
           fills: 'databaseMap',
         },

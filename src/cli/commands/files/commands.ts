@@ -9,7 +9,7 @@ const PLACES = { name: 'place', summary: 'server:path, with patterns such as ser
 const FROM_TO = { name: 'place', summary: 'what, and at last where to', many: true } as const
 const REPLACE = { flags: '-f, --force', summary: 'replace a file that is there' } as const
 const DETACH = { flags: '--detach', summary: 'start it as a job and return at once' } as const
-const NODE_EXITS = [5, 6, 7, 8, 12] as const
+const NODE_EXITS = [6, 7, 8, 12] as const
 
 export const files = noun({
   name: 'files',
@@ -28,7 +28,7 @@ export const files = noun({
       options: [{ flags: '--force', summary: 'replace a file that is there' }],
       examples: ['panel files get demo server.properties', 'panel files get demo world/level.dat - | sha256sum'],
       endpoints: ['files.read'],
-      exits: [5, 6, 7, 8, 12],
+      exits: [6, 7, 8, 12],
       load: async () => (await import('./get.ts')).get,
     }),
     command({
@@ -51,7 +51,7 @@ export const files = noun({
         "printf 'motd=hello' | panel files put demo server.properties -",
       ],
       endpoints: ['files.write'],
-      exits: [5, 6, 7, 8, 12],
+      exits: [6, 7, 8, 12],
       load: async () => (await import('./put.ts')).put,
     }),
     command({
@@ -93,7 +93,7 @@ export const files = noun({
         'panel files cp -r demo:world other:backups',
       ],
       endpoints: ['files.copy', 'files.start_job'],
-      exits: [3, ...NODE_EXITS, 11],
+      exits: [3, 6, 7, 8, 11, 12],
       load: async () => (await import('./copy.ts')).copy,
     }),
     command({
@@ -117,7 +117,7 @@ export const files = noun({
       ],
       examples: ["panel files rm 'demo:logs/*.gz'", 'panel files rm -r --yes demo:world.old'],
       endpoints: ['files.delete_many'],
-      exits: [3, ...NODE_EXITS, 11],
+      exits: [3, 6, 7, 8, 11, 12],
       load: async () => (await actions()).remove,
     }),
     command({
@@ -142,7 +142,7 @@ export const files = noun({
       ],
       examples: ['panel files chmod 755 demo:start.sh', 'panel files chmod -R 640 demo:config'],
       endpoints: ['files.permissions'],
-      exits: [3, ...NODE_EXITS, 11],
+      exits: [3, 6, 7, 8, 11, 12],
       load: async () => (await actions()).chmod,
     }),
     command({
@@ -165,7 +165,7 @@ export const files = noun({
       ],
       examples: ['panel files edit demo:server.properties'],
       endpoints: [],
-      exits: [...NODE_EXITS, 11, 14],
+      exits: [6, 7, 8, 11, 12, 14],
       load: async () => (await import('./edit.ts')).edit,
     }),
     command({
@@ -206,7 +206,7 @@ export const files = noun({
       arguments: [PLACES],
       examples: ['panel files sum demo:world/level.dat', 'cd copy && panel files sum demo:mods | sha256sum -c'],
       endpoints: ['files.checksums'],
-      exits: [3, ...NODE_EXITS, 11],
+      exits: [3, 6, 7, 8, 11, 12],
       load: async () => (await actions()).sum,
     }),
     command({
@@ -217,7 +217,7 @@ export const files = noun({
       options: [REPLACE, DETACH],
       examples: ['panel files tar demo:world.tar.zst demo:world', "panel files tar demo:logs.zip 'demo:logs/*.log'"],
       endpoints: ['files.compress'],
-      exits: [3, ...NODE_EXITS, 11],
+      exits: [3, 6, 7, 8, 11, 12],
       load: async () => (await import('./archives.ts')).tar,
     }),
     command({
@@ -240,7 +240,7 @@ export const files = noun({
         'panel files untar -t demo:pack.zip',
       ],
       endpoints: ['files.decompress', 'files.archive_contents'],
-      exits: [3, ...NODE_EXITS, 11],
+      exits: [3, 6, 7, 8, 11, 12],
       load: async () => (await import('./archives.ts')).untar,
     }),
     command({
@@ -276,7 +276,7 @@ export const files = noun({
       ],
       examples: ['panel files sync --dry-run ./mods demo:mods', 'panel files sync demo:config ./config'],
       endpoints: [],
-      exits: [3, ...NODE_EXITS, 11, 14],
+      exits: [3, 6, 7, 8, 11, 12, 14],
       load: async () => (await import('./sync.ts')).sync,
     }),
   ],

@@ -19,7 +19,7 @@ const RANGE = [
   field('--gateway <ip>', 'the gateway; it is never given out', 'gateway'),
   field('--start <ip>', 'the first address that is given out (default: that of the network)', 'startIp'),
   field('--end <ip>', 'the last address that is given out (default: that of the network)', 'endIp'),
-  field('--reserve <ips>', 'addresses that are never given out; several times, or with commas', 'reserved', 'list'),
+  field('--reserve <ips>', 'addresses that are never given out, with commas between them', 'reserved', 'list'),
   BODY_FILE,
 ]
 

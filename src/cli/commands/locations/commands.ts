@@ -27,7 +27,7 @@ export const locations = noun({
       name: 'view',
       summary: 'Show a location with its nodes',
       arguments: [one('location')],
-      examples: ['panel locations view berlin', 'panel locations view berlin --jq .nodes[].name'],
+      examples: ['panel locations view berlin', "panel locations view berlin --jq '.nodes[].name'"],
       endpoints: ['locations.get'],
       exits: [6],
       load: async () => (await actions()).viewLocation,

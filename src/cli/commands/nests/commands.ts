@@ -29,7 +29,7 @@ export const nests = noun({
       name: 'view',
       summary: 'Show a nest with its templates',
       arguments: [one('nest')],
-      examples: ['panel nests view arena', 'panel nests view arena --jq .templates[].name'],
+      examples: ['panel nests view arena', "panel nests view arena --jq '.templates[].name'"],
       endpoints: ['nests.get'],
       exits: [6],
       load: async () => (await actions()).viewNest,

@@ -6,7 +6,7 @@ const actions = () => import('./actions.ts')
 const WHICH: Argument = { name: 'schedule', summary: 'its name, its id, or the beginning of the id' }
 const STEP: Option = {
   flags: '--step <step>',
-  summary: 'what it does; several times, in order: "command:say hi", power:restart, wait:60, backup[:<name>]',
+  summary: 'what it does, one after the other: "command:say hi", power:restart, wait:60, backup[:<name>]',
   repeat: true,
   fills: 'steps',
 }

@@ -162,7 +162,6 @@ const theme = group('theme', {
       summary: 'Set the whole theme back to the default',
       options: [YES],
       examples: ['panel settings theme reset --yes'],
-      exits: [2],
       load: async () => (await changes()).resetTheme,
     }),
   ],

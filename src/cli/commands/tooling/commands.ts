@@ -29,7 +29,7 @@ export const api = command({
     { flags: '--idempotency-key <key>', summary: 'makes a repetition of a POST harmless' },
   ],
   examples: [
-    'panel api /api/servers --unwrap --jq .[].name',
+    "panel api /api/servers --unwrap --jq '.[].name'",
     'panel api locations --field name=berlin',
     'panel api /api/servers --paginate --jq length',
   ],

@@ -62,7 +62,7 @@ export const webhooks = noun({
         IDEMPOTENCY,
       ],
       examples: [
-        'panel webhooks create --name chat --url https://hooks.example.org/panel --event server.* --event alert.*',
+        "panel webhooks create --name chat --url https://hooks.example.org/panel --event 'server.*' --event 'alert.*'",
       ],
       endpoints: ['webhooks.create'],
       exits: [8, 14],
@@ -79,7 +79,7 @@ export const webhooks = noun({
         { flags: '--no-enabled', summary: 'switch it off' },
         BODY_FILE,
       ],
-      examples: ['panel webhooks edit chat --event alert.*', 'panel webhooks edit chat --enabled'],
+      examples: ["panel webhooks edit chat --event 'alert.*'", 'panel webhooks edit chat --enabled'],
       endpoints: ['webhooks.update'],
       exits: [6, 8, 14],
       load: async () => (await actions()).editWebhook,
