@@ -28,3 +28,12 @@ export class NodeShortage extends AgentFailure {
     )
   }
 }
+
+/** A failure of work on a node as people are to read it: one that is not foreseen is `otherwise`, unless a full disk is behind it. */
+export function asFailure(error: unknown, otherwise: string): AgentFailure {
+  if (error instanceof AgentFailure) return error
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  if (code !== 'ENOSPC' && code !== 'EDQUOT') return new AgentFailure('INTERNAL', otherwise, { cause: error })
+  const message = 'The disk of the server, or of its node, is full: make room there, then try again'
+  return new AgentFailure('NO_SPACE', message, { cause: error })
+}

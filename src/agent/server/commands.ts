@@ -1,7 +1,7 @@
 import type { AgentError } from '../../shared/protocol/agent-error.ts'
 import type { DaemonFrame, Operation } from '../../shared/protocol/frames.ts'
 import { COMMANDS, CommandOp } from '../../shared/protocol/server.ts'
-import { AgentFailure } from '../failure.ts'
+import { AgentFailure, asFailure } from '../failure.ts'
 import { ProgressPace } from '../link/progress-pace.ts'
 import { badRequest } from '../link/request-handler.ts'
 import { errorText } from '../logger.ts'
@@ -258,8 +258,7 @@ export class CommandTable {
 }
 
 function failureOf(error: unknown): AgentError {
-  if (error instanceof AgentFailure) return error.toFrame()
-  return { code: 'INTERNAL', message: `The agent failed: ${errorText(error)}`.slice(0, 2000) }
+  return asFailure(error, `The agent failed: ${errorText(error)}`).toFrame()
 }
 
 function doneEvent(command: CommandRecord, result: CommandResult) {

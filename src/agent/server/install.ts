@@ -4,7 +4,7 @@ import type { ProgressOf } from '../../shared/protocol/define.ts'
 import type { installServer as installCommand, ServerExit } from '../../shared/protocol/server.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { limitedServer } from '../disk/disk-room.ts'
-import { AgentFailure } from '../failure.ts'
+import { AgentFailure, asFailure } from '../failure.ts'
 import { emptyFolder } from '../files/tree.ts'
 import { errorText } from '../logger.ts'
 import type { RunPlan } from '../runtime/runtime.ts'
@@ -48,7 +48,7 @@ export async function installServer(server: GameServer, options: InstallOptions)
     await finish(server, options, null)
   } catch (error) {
     if (server.context.ending.aborted) throw error
-    const failure = error instanceof AgentFailure ? error : new AgentFailure('INTERNAL', 'The agent failed to install')
+    const failure = asFailure(error, 'The agent failed to install')
     if (failure !== error)
       server.context.log.error({ serverId: server.id, err: errorText(error) }, 'installation failed')
     await finish(server, options, failure.message)

@@ -1,6 +1,6 @@
 import type { ProgressOf } from '../../shared/protocol/define.ts'
 import type { rebuildServer as rebuildCommand } from '../../shared/protocol/server.ts'
-import { AgentFailure } from '../failure.ts'
+import { AgentFailure, asFailure } from '../failure.ts'
 import type { GameServer } from './server.ts'
 import { fetchable } from './start.ts'
 
@@ -32,7 +32,7 @@ export async function rebuildServer(server: GameServer, options: RebuildOptions)
     )
     await server.note('Rebuild is complete; the next start makes a new container')
   } catch (error) {
-    reason = error instanceof AgentFailure ? error.message : 'The agent failed to rebuild the server'
+    reason = asFailure(error, 'The agent failed to rebuild the server').message
     if (!context.ending.aborted) await server.note(`Rebuild failed: ${reason}`)
     throw error
   } finally {

@@ -3,7 +3,7 @@ import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { updateConfigFiles } from '../config-files/update.ts'
 import { rconOf } from '../console/rcon/rcon-place.ts'
 import { diskRoom, limitedServer } from '../disk/disk-room.ts'
-import { AgentFailure } from '../failure.ts'
+import { AgentFailure, asFailure } from '../failure.ts'
 import { makeFoldersOf } from '../files/place.ts'
 import type { RunNetwork, RunPlan } from '../runtime/runtime.ts'
 import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
@@ -214,7 +214,7 @@ async function startFailed(server: GameServer, error: unknown, commandId: string
 /** Writes to the console why a start has failed; `null` when a newer order has called it off. */
 export async function noteFailure(server: GameServer, error: unknown): Promise<string | null> {
   if (error instanceof AgentFailure && error.code === 'INTERRUPTED') return null
-  const reason = error instanceof AgentFailure ? error.message : 'The agent failed to start the server'
+  const reason = asFailure(error, 'The agent failed to start the server').message
   await server.note(`Server could not be started: ${reason}`)
   return reason
 }
