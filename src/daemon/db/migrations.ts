@@ -28,6 +28,7 @@ import { sftpTokenKey } from './migrations/0025-sftp-token-key.ts'
 import { claimIndexes } from './migrations/0026-claim-indexes.ts'
 import { commandIndexes } from './migrations/0027-command-indexes.ts'
 import { Connection } from './sqlite/connection.ts'
+import { troubleOf } from './sqlite/failures.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
 export interface Migration {
@@ -92,8 +93,8 @@ export interface Migrated {
 }
 
 /**
- * Brings the database at `file` to the newest schema, each step in one transaction together with its version number
- * (`PRAGMA user_version`), so that a killed migration has either happened or not; a new database takes all steps in one. Before the first
+ * Brings the database at `file` to the newest schema, all steps in one transaction together with the version number
+ * (`PRAGMA user_version`): a migration that is killed or fails leaves a database that the program before still opens. Before the first
  * step an existing database is copied to `snapshots/`. Nobody else may have it open.
  */
 export async function migrate(file: string, migrations: readonly Migration[] = MIGRATIONS): Promise<Migrated> {
@@ -130,11 +131,19 @@ async function migrateFrom(
       return { from, to, snapshot: undefined }
     const snapshot = from === 0 ? undefined : await takeSnapshot(connection, file, from)
     await connection.exec(DURABLE)
-    for (const migration of migrations.slice(from)) await apply(connection, migration)
+    await applyEach(connection, migrations.slice(from)).catch(async (error: unknown) => {
+      // The database is as it was, and a copy of it would only take the room that the next attempt needs.
+      if (snapshot !== undefined && isDiskFull(error)) await rm(snapshot, { force: true })
+      throw error
+    })
     return { from, to, snapshot }
   } finally {
     await connection.close()
   }
+}
+
+function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && (troubleOf(error) === 'full' || isDiskFull(error.cause))
 }
 
 const DURABLE = 'PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;'
@@ -147,7 +156,7 @@ DROP TABLE temp.broken;`
 
 /**
  * A new database in one script, which takes about half of the time. `false`: it is as it was, and which step
- * it is that fails is known by taking them one by one.
+ * it is that fails is known by giving them one by one.
  */
 async function applyAll(connection: Connection, migrations: readonly Migration[]): Promise<boolean> {
   const steps = migrations.map(({ sql }) => sql).join('\n;')
@@ -163,31 +172,45 @@ async function applyAll(connection: Connection, migrations: readonly Migration[]
   }
 }
 
-async function apply(connection: Connection, migration: Migration): Promise<void> {
+async function applyEach(connection: Connection, steps: readonly Migration[]): Promise<void> {
   await connection.exec('PRAGMA foreign_keys = OFF')
   await connection.exec('BEGIN IMMEDIATE')
+  let step: Migration | undefined
   try {
-    await connection.exec(migration.sql)
-    const broken = await connection.all('PRAGMA foreign_key_check')
-    if (broken.length > 0) throw new Error(`migration ${migration.name} leaves ${broken.length} broken references`)
-    await connection.exec(`PRAGMA user_version = ${migration.id}`)
+    for (step of steps) await apply(connection, step)
     await connection.exec('COMMIT')
   } catch (error) {
     await connection.exec('ROLLBACK').catch(() => undefined) // SQLite may have ended the transaction by itself
-    throw new Error(`migration ${migration.id} (${migration.name}) failed; the database is as it was`, { cause: error })
+    const which = step === undefined ? 'the migration' : `migration ${step.id} (${step.name})`
+    throw new Error(`${which} failed; the database is as it was`, { cause: error })
   }
 }
 
-/** A copy has its name only when all of it is on the disk: a killed or failed copying leaves none that looks whole. */
+async function apply(connection: Connection, migration: Migration): Promise<void> {
+  await connection.exec(migration.sql)
+  const broken = await connection.all('PRAGMA foreign_key_check')
+  if (broken.length > 0) throw new Error(`migration ${migration.name} leaves ${broken.length} broken references`)
+  await connection.exec(`PRAGMA user_version = ${migration.id}`)
+}
+
+/**
+ * A copy has its name only when all of it is on the disk: a killed or failed copying leaves none that looks whole. One that fails
+ * leaves nothing: on a full disk it would hold what little room is left, also from the program before.
+ */
 async function takeSnapshot(connection: Connection, file: string, version: number): Promise<string> {
   const folder = join(dirname(file), 'snapshots')
   await mkdir(folder, { recursive: true, mode: 0o700 })
   for (const name of await readdir(folder)) if (name.endsWith(UNFINISHED)) await rm(join(folder, name))
   const snapshot = join(folder, `before-v${version + 1}-${new Date().toISOString().replace(/[:.]/g, '-')}.db`)
-  await (await open(snapshot + UNFINISHED, 'w', 0o600)).close()
-  await connection.run('VACUUM INTO ?', [snapshot + UNFINISHED])
-  await sync(snapshot + UNFINISHED)
-  await rename(snapshot + UNFINISHED, snapshot)
+  try {
+    await (await open(snapshot + UNFINISHED, 'w', 0o600)).close()
+    await connection.run('VACUUM INTO ?', [snapshot + UNFINISHED])
+    await sync(snapshot + UNFINISHED)
+    await rename(snapshot + UNFINISHED, snapshot)
+  } catch (error) {
+    await rm(snapshot + UNFINISHED, { force: true })
+    throw error
+  }
   await sync(folder)
   const all = (await readdir(folder)).filter((name) => name.startsWith('before-v')).sort()
   for (const old of all.slice(0, -SNAPSHOTS_KEPT)) await rm(join(folder, old))

@@ -1,7 +1,7 @@
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, it, test } from 'vitest'
 import {
   MIGRATIONS,
   type Migration,
@@ -10,7 +10,13 @@ import {
   SCHEMA_VERSION,
 } from '../../../src/daemon/db/migrations.ts'
 import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
+import { SmallDisk } from '../../faults/small-disk.ts'
 import { runPanel } from '../../run-panel.ts'
+
+/** `undefined` where this process may not mount a file system. */
+const disk = await SmallDisk.mount(8)
+const NO_DISK = disk === undefined ? ' (skipped: this user may not mount a file system)' : ''
+afterAll(() => disk?.unmount())
 
 let folder: string
 let file: string
@@ -89,9 +95,11 @@ describe('migrating', () => {
     expect(await whole(file)).toEqual(await whole(stepwise))
   })
 
-  it('keeps the steps of a new database before one that leaves broken references', async () => {
+  it('makes nothing of a new database where a step leaves broken references', async () => {
     await expect(migrate(file, [one, dangling])).rejects.toThrow('migration 2 (dangling) failed')
-    expect(await state()).toEqual([1, ['one']])
+    expect(await state()).toEqual([0, []])
+    await migrate(file, [one, two])
+    expect(await state()).toEqual([2, ['one', 'two']])
   })
 
   it('makes every table strict', async () => {
@@ -124,9 +132,14 @@ describe('migrating', () => {
     },
   )
 
-  it('keeps the steps before one that fails', async () => {
-    await expect(migrate(file, [one, failing])).rejects.toThrow('failing')
+  it('takes back the steps before one that fails, so that the program before still opens the database', async () => {
+    await migrate(file, [one])
+    const third = { id: 3, name: 'third', sql: failing.sql.replace('create table two (a integer) strict;', '') }
+    await expect(migrate(file, [one, two, third])).rejects.toThrow(
+      'migration 3 (third) failed; the database is as it was',
+    )
     expect(await state()).toEqual([1, ['one']])
+    expect(await migrate(file, [one])).toMatchObject({ from: 1, to: 1 })
   })
 
   it('keeps the five newest copies', async () => {
@@ -138,6 +151,37 @@ describe('migrating', () => {
     for (let count = 1; count <= steps.length; count++) await migrate(file, steps.slice(0, count))
     const names = (await readdir(join(folder, 'snapshots'))).sort()
     expect(names.map((name) => /^before-v(\d+)/.exec(name)?.[1])).toEqual(['5', '6', '7', '8', '9'])
+  })
+})
+
+describe.skipIf(disk === undefined)(`migrating on a disk that gets full${NO_DISK}`, () => {
+  it('leaves the database as it was, with all the room that there was, wherever it has to end', async () => {
+    if (disk === undefined) return
+    const small = join(disk.folder, 'panel.db')
+    await migrate(small, MIGRATIONS.slice(0, 20))
+    const { size } = await stat(small)
+    const refused: string[] = []
+    for (let room = 64 * 1024; ; room += 64 * 1024) {
+      await disk.clear()
+      await disk.leave(room)
+      const why = await migrate(small).then(
+        () => undefined,
+        (error: Error) => `${error.message} ${String(error.cause)}`,
+      )
+      if (why === undefined) break
+      expect(why).toMatch(/disk is full|ENOSPC/)
+      refused.push(why)
+      await disk.clear()
+      expect(await readdir(join(disk.folder, 'snapshots'))).toEqual([])
+      expect([(await ask('PRAGMA user_version', small))[0], (await stat(small)).size]).toEqual([
+        { user_version: 20 },
+        size,
+      ])
+    }
+    // Some ended while they copied, and some amid the steps.
+    expect(refused.filter((why) => why.includes('migration 2')).length).toBeGreaterThan(0)
+    expect(refused.filter((why) => !why.includes('migration 2')).length).toBeGreaterThan(0)
+    expect((await ask('PRAGMA user_version', small))[0]).toEqual({ user_version: SCHEMA_VERSION })
   })
 })
 
