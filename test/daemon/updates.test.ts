@@ -3,6 +3,8 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 import { isNewer } from '../../src/daemon/features/operations/updates/version-order.ts'
@@ -113,10 +115,51 @@ describe('a panel with a feed', () => {
     expect(known.lastCheckedAt).not.toBeNull()
   })
 
-  it('does not offer an address that no browser should open', async () => {
-    answer = says({ version: '99.0.0', releaseUrl: 'javascript:alert(1)' })
-    expect((await status()).releaseUrl).toBeNull()
+  it('gives a feed up that sends a byte now and then, whatever is collected meanwhile', async () => {
+    setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('gc') as () => void
+    let closed = (): void => undefined
+    const over = new Promise<void>((resolve) => {
+      closed = resolve
+    })
+    answer = (request, response) => {
+      response.writeHead(200)
+      const drip = setInterval(() => {
+        response.write(' ')
+        collect()
+      }, 20)
+      request.socket.on('close', () => {
+        clearInterval(drip)
+        closed()
+      })
+    }
+    patience = 500
+    const known = await status()
+    patience = 5000
+    expect(known).toMatchObject({ latestVersion: null, checkError: 'the update feed did not answer within 5 s' })
+    await over
   })
+
+  it.each(['javascript:alert(1)', 'https://', 'https://example.org@elsewhere.example/'])(
+    'does not offer %s, which no browser should open',
+    async (releaseUrl) => {
+      answer = says({ version: '99.0.0', releaseUrl })
+      expect((await status()).releaseUrl).toBeNull()
+    },
+  )
+
+  it('offers an address as browsers read it, without characters that a terminal obeys', async () => {
+    answer = says({ version: '99.0.0', releaseUrl: 'https://example.org/\u001b[2J\n\u202ex' })
+    expect((await status()).releaseUrl).toBe('https://example.org/%1B[2J%E2%80%AEx')
+  })
+
+  it.each(['+275760-09-13T00:00:00Z', '-000100-01-01T00:00:00Z', 'soon'])(
+    'knows of a release of %s not when it was published',
+    async (publishedAt) => {
+      answer = says({ version: '99.0.0', publishedAt })
+      expect(await status()).toMatchObject({ latestVersion: '99.0.0', publishedAt: null })
+    },
+  )
 
   it('is checking as long as the feed has not answered', async () => {
     const state = () => panel.client.call(getUpdateState)

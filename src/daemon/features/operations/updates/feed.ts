@@ -60,15 +60,34 @@ async function fetchText(url: string, signal: AbortSignal): Promise<string> {
     await response.body?.cancel()
     throw new FeedError(`the update feed answered with status ${response.status}`)
   }
-  const decoder = new TextDecoder()
-  let body = ''
-  let bytes = 0
-  for await (const part of response.body ?? []) {
-    bytes += part.byteLength
-    if (bytes > MOST_BYTES) throw new FeedError('the update feed answered more than 4 MiB')
-    body += decoder.decode(part, { stream: true })
+  return response.body === null ? '' : await textOf(response.body, signal)
+}
+
+/**
+ * Looks at the signal itself: what `fetch` keeps of it goes with the next collection of garbage (Node 20), and a feed that
+ * sends a byte now and then would be read for ever.
+ */
+async function textOf(body: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<string> {
+  const reader = body.getReader()
+  const end = (): void => void reader.cancel().catch(() => undefined) // it may have failed by itself
+  signal.addEventListener('abort', end, { once: true })
+  try {
+    const decoder = new TextDecoder()
+    let text = ''
+    let bytes = 0
+    for (;;) {
+      signal.throwIfAborted()
+      const { done, value } = await reader.read()
+      signal.throwIfAborted()
+      if (done) return text + decoder.decode()
+      bytes += value.byteLength
+      if (bytes > MOST_BYTES) throw new FeedError('the update feed answered more than 4 MiB')
+      text += decoder.decode(value, { stream: true })
+    }
+  } finally {
+    signal.removeEventListener('abort', end)
+    end()
   }
-  return body + decoder.decode()
 }
 
 function releaseOf(body: string): Release {
@@ -84,15 +103,20 @@ function releaseOf(body: string): Release {
   return { version, releaseUrl: webAddress(found.data.url), publishedAt: instant(found.data.published) }
 }
 
-/** An address that a click on it may lead to. */
-function webAddress(url: string | null | undefined): string | null {
-  return url?.startsWith('https://') === true ? url : null
+/** An address that a click on it may lead to, as browsers read it; with a name before the host it would pass for another one. */
+function webAddress(text: string | null | undefined): string | null {
+  const url = URL.parse(text ?? '')
+  return url?.protocol === 'https:' && url.username === '' && url.password === '' ? url.href : null
 }
 
 function instant(published: unknown): IsoTime | null {
   const ms = typeof published === 'string' ? Date.parse(published) : Number.NaN
-  return Number.isNaN(ms) ? null : isoTime(ms)
+  // Other years have more digits than a time may have.
+  return ms >= FIRST_MS && ms <= LAST_MS ? isoTime(ms) : null
 }
+
+const FIRST_MS = Date.parse('0000-01-01T00:00:00Z')
+const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
