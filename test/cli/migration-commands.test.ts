@@ -126,6 +126,15 @@ describe('panel migration', () => {
       expect(refused).toContain(flag)
       expect(refused, flag).not.toMatch(/options\.|[a-z][A-Z]/)
     }
+    for (const [typed, word] of [
+      ['cpu=99999', 'cpu'],
+      ['memory=99999G', 'memory'],
+      ['disk=1M', 'disk'],
+    ] as const) {
+      const refused = (await run(8, ['plan', ...request(), '--unlimited', typed])).stderr
+      expect(refused).toMatch(new RegExp(`^ {2}--unlimited ${word}: must`, 'm'))
+      expect(refused, typed).not.toMatch(/options\.|[a-z][A-Z]/)
+    }
     const slow = ['--bwlimit', '1.5M/s', '--database-host', '10.0.0.5:3306', '--on-conflict', 'database=copy']
     const slowPlan = join(stage.panel.home, 'slow.json')
     expect((await run(8, ['plan', ...request(), ...slow, '--out', slowPlan])).stdout).toContain('DATABASE_HOST_MISSING')

@@ -36,6 +36,8 @@ export interface Option {
   readonly as?: FieldKind
   /** The field that the command fills from it in a way of its own, so that refusals name this flag. */
   readonly fills?: string
+  /** What is typed for parts of that field, where they have other names there. */
+  readonly typed?: Readonly<Record<string, string>>
   /** The value names one of these; it is resolved to the id. */
   readonly ref?: Reference
   /** The value is text that may be empty or blank: it clears what is set, or stands for itself. Others are refused then. */

@@ -13,8 +13,10 @@ export function calledBy(command: Command | undefined, field: string): string {
   const isOption = parts[0] === 'options' && parts.length > 1 && optionFor(command, 'options') === undefined
   const [head = '', ...rest] = isOption ? parts.slice(1) : parts
   const option = optionFor(command, head)
-  const below = rest.filter((part) => !/^\d+$/.test(part)).join('.')
-  if (option !== undefined) return `--${optionName(option.flags)}${below === '' ? '' : ` ${below}`}`
+  if (option !== undefined) {
+    const below = rest.filter((part) => !/^\d+$/.test(part)).map((part) => option.typed?.[part] ?? part)
+    return [`--${optionName(option.flags)}`, ...(below.length === 0 ? [] : [below.join('.')])].join(' ')
+  }
   const word = command?.arguments?.find(({ name, ref }) => [head, withoutId(head)].includes(ref ?? name))
   return word === undefined ? path : `<${word.name}>`
 }

@@ -1,5 +1,6 @@
 import { type Argument, command, noun, type Option } from '../../kit/command.ts'
 import { IDEMPOTENCY, LIST, YES } from '../../kit/option-sets.ts'
+import { UNLIMITED_WORDS } from './unlimited-words.ts'
 
 const actions = () => import('./actions.ts')
 const orders = () => import('./orders.ts')
@@ -96,6 +97,7 @@ const REQUEST: readonly Option[] = [
     flags: '--unlimited <what=value>',
     summary: 'what an open limit becomes: memory=4G, disk=50G, cpu=4',
     repeat: true,
+    typed: UNLIMITED_WORDS,
   },
   { flags: '--transport <way>', summary: 'how files come', choices: ['auto', 'backup', 'node'] },
   {

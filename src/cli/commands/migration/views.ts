@@ -2,6 +2,7 @@ import type * as api from '../../../shared/api/migration.ts'
 import type { MigrationCounts } from '../../../shared/kernel/migration.ts'
 import { shortDuration } from '../../kit/output/cell.ts'
 import { column, type View, wide } from '../../kit/output/view.ts'
+import { UNLIMITED_WORDS } from './unlimited-words.ts'
 
 export const MIGRATIONS: View<api.MigrationJob> = {
   id: (row) => row.id,
@@ -139,8 +140,6 @@ function decidedBy({ policy, policyOptions }: api.PlanConflict): string | null {
   if (policy === 'runtimes') return `--runtime ${policyOptions.join('|')}`
   return policyOptions.length === 0 ? policy : `${policy}: ${policyOptions.join(', ')}`
 }
-
-const UNLIMITED_WORDS: Readonly<Record<string, string>> = { memoryMb: 'memory', diskMb: 'disk', cpuCores: 'cpu' }
 
 function whatOf({ config }: api.MigrationJob): string {
   if (config.verifyOf !== null) return 'verify'
