@@ -26,7 +26,7 @@ export const AlertConditions = z.object({
 })
 export type AlertConditions = z.infer<typeof AlertConditions>
 
-/** What a rule does. `notifyOwner`: mail to the owner of the server, or for nodes to the owner of the rule. */
+/** What a rule does. `notifyOwner`: mail to the owner of the server, or for nodes to the owner of the rule, at a confirmed address. */
 export const AlertActions = z.object({
   /** URLs that are posted to, signed with the rule's secret; those of Discord and Slack get the shape they know. */
   webhooks: z.array(z.string().min(1).max(2000)).max(10).optional(),

@@ -12,7 +12,7 @@ import { getNode } from '../../../src/shared/api/nodes.ts'
 import { updateRole } from '../../../src/shared/api/roles.ts'
 import type { Server } from '../../../src/shared/api/servers.ts'
 import type { Template } from '../../../src/shared/api/templates.ts'
-import { banUser, getUser } from '../../../src/shared/api/users.ts'
+import { banUser, getUser, updateUser } from '../../../src/shared/api/users.ts'
 import { type AgentPeer, report } from '../agent-peer.ts'
 import type { Stage, StageNode } from '../servers/stage.ts'
 import { eventually } from '../webhooks/receiver.ts'
@@ -98,6 +98,22 @@ describe('a crash', () => {
     expect(await mails()).toBe(0)
     await stage.admin.call(banUser, { params, body: { expiresAt: new Date(Date.now() + 500).toISOString() } })
     await eventually('the end of the ban', async () => !(await stage.admin.call(getUser, { params })).banned)
+    expect(await mails()).toBe(1)
+  })
+
+  it('is not mailed to an owner whose address nobody has confirmed, also where an administrator made the rule', async () => {
+    const owner = await stage.person()
+    const server = await stage.create(template, node, { ownerId: owner.id })
+    await stage.panel.unverify(owner.id)
+    const target = { target: 'server', targetId: server.id, actions: { notifyOwner: true } } as const
+    const { id: ruleId } = await makeRule(stage, { type: 'server_crashed', ...target })
+    const mails = async (): Promise<number> => {
+      const { id: alertId } = await stage.admin.call(testAlertRule, { params: { ruleId } })
+      return (await stage.admin.call(getAlert, { params: { alertId } })).deliveries.length
+    }
+    expect(await mails()).toBe(0)
+    const params = { userId: owner.id as never }
+    await stage.admin.call(updateUser, { params, body: { emailVerified: true } })
     expect(await mails()).toBe(1)
   })
 

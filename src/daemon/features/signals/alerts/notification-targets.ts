@@ -19,9 +19,13 @@ export async function targetsOf(
   const addresses = new Set((emails ?? []).map((address) => address.toLowerCase()))
   const ownerId = alert.serverOwnerId ?? rule.userId
   if (notifyOwner === true && ownerId !== null) {
-    const found = tx.q.selectFrom('user').select(['email', 'banned', 'banExpires']).where('id', '=', ownerId)
+    const found = tx.q
+      .selectFrom('user')
+      .select(['email', 'emailVerified', 'banned', 'banExpires'])
+      .where('id', '=', ownerId)
     const owner = await found.executeTakeFirst()
-    if (owner !== undefined && !isBanned(owner, tx.now)) addresses.add(owner.email)
+    // Anybody can write the address of a stranger into their account; only whoever reads its mail confirms it.
+    if (owner?.emailVerified === 1 && !isBanned(owner, tx.now)) addresses.add(owner.email)
   }
   const mails = [...addresses].map((address): Place => ({ channel: 'email', address }))
   return [...mails, ...webhooksOf(deps, rule)]
