@@ -126,6 +126,8 @@ describe('an invitation to a server', () => {
     expect(open.map((row) => row.id)).toEqual([id])
     expect(JSON.stringify(open)).not.toContain(token)
     expect(await codeOf(accept(panel.admin, token))).toBe('INVITE_WRONG_ACCOUNT')
+    const narrow = await keyOf(panel, friend, ['apikey.manage'])
+    expect(await codeOf(accept(narrow, token))).toBe('PERMISSION_DENIED')
     expect(await accept(friend, token)).toEqual({ serverId })
     expect(await members(friend)).toMatchObject([{ userId: friend.id, permissions: ['server.read', 'file.read'] }])
     expect(await codeOf(accept(friend, token))).toBe('INVITE_INACTIVE')

@@ -186,7 +186,14 @@ export const acceptServerInvite = defineEndpoint({
   access: 'session',
   body: z.object({ token: InviteToken }),
   response: z.object({ serverId: ServerId }),
-  errors: ['INVITE_NOT_FOUND', 'INVITE_INACTIVE', 'INVITE_EXPIRED', 'INVITE_WRONG_ACCOUNT', 'ACCESS_EXISTS'],
+  errors: [
+    'PERMISSION_DENIED',
+    'INVITE_NOT_FOUND',
+    'INVITE_INACTIVE',
+    'INVITE_EXPIRED',
+    'INVITE_WRONG_ACCOUNT',
+    'ACCESS_EXISTS',
+  ],
   audit: { action: 'server.invite_accept' },
 })
 

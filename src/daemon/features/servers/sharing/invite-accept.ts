@@ -4,7 +4,7 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
 import { now } from '../../../../shared/kernel/time.ts'
-import { accountOf, type Done, operationsOver, recordChange, type WorkOver } from '../../../access/operation.ts'
+import { type Done, operationsOver, recordChange, type WorkOver } from '../../../access/operation.ts'
 import { permitServer } from '../../../access/permit.ts'
 import { rolePermissions } from '../../../access/role-permissions.ts'
 import type { Tx } from '../../../db/db.ts'
@@ -14,6 +14,7 @@ import { insertUser } from '../../accounts/auth/first-admin.ts'
 import { cameByMail } from '../../accounts/auth/invite-tokens.ts'
 import { ensureMayGive } from '../../accounts/auth/server-cap.ts'
 import { createSession } from '../../accounts/auth/sessions.ts'
+import { wholeUser } from '../../accounts/auth/whole-user.ts'
 import { refuseTaken } from '../../accounts/users/new-user.ts'
 import { putGrant } from '../../accounts/users/server-grants.ts'
 import type { AccessDeps } from './deps.ts'
@@ -26,7 +27,8 @@ const operation = operationsOver<AccessDeps>()
 
 export const acceptServerInvite = operation(api.acceptServerInvite, async (work, { body: { token } }) => {
   const { tx, fail } = work
-  const userId = accountOf(work)
+  // What is accepted is held by the account itself: a key that may do less decides nothing of that.
+  const { userId } = wholeUser(work)
   const invite = await usableInvite(tx.q, token, tx.now)
   const user = await tx.q.selectFrom('user').select('email').where('id', '=', userId).executeTakeFirstOrThrow()
   if (user.email !== invite.email) {
