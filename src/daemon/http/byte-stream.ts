@@ -2,10 +2,6 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import type { ByteStream } from '../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../shared/kernel/errors.ts'
-import type { Clock } from '../../shared/kernel/time.ts'
-
-/** What comes of a body after its answer is dropped for so long. */
-const LINGER_MS = 10_000
 
 /**
  * The body of a request as it arrives; throws PAYLOAD_TOO_LARGE when it announces more than may come, and VALIDATION_ERROR when
@@ -26,14 +22,20 @@ export function byteStream({ headers, raw }: FastifyRequest, maxBytes: number): 
 
 /**
  * After an answer that has come before the end of its body: the rest is dropped, so that a client which sends everything before it
- * reads finds the answer. One that has not ended by then is cut off.
+ * reads finds the answer. A daemon that stops waits for none.
  */
-export async function dropRest(raw: IncomingMessage, clock: Clock, stopping: AbortSignal): Promise<void> {
+export async function dropRest(raw: IncomingMessage, stopping: AbortSignal): Promise<void> {
   if (raw.complete || raw.destroyed) return
-  const over = new AbortController()
-  raw.once('close', () => over.abort())
   raw.resume()
-  await clock.sleep(LINGER_MS, AbortSignal.any([over.signal, stopping]))
+  await new Promise<void>((done) => {
+    const over = (): void => {
+      stopping.removeEventListener('abort', over)
+      done()
+    }
+    raw.once('close', over)
+    if (stopping.aborted) over()
+    else stopping.addEventListener('abort', over)
+  })
   if (!raw.complete) raw.destroy()
 }
 

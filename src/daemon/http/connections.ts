@@ -15,6 +15,9 @@ export const HEAD_CHECK_MS = 5_000
 const BODY_GRACE_MS = 15_000
 const LEAST_BYTES_PER_SECOND = 4096
 const BODY_CHECK_MS = 1_000
+/** So much of a body is taken after its answer, and for so long: nobody needs it any more but a client that sends all before it reads. */
+const REST_BYTES = 256 * 1024 * 1024
+const REST_MS = 600_000
 
 /** A body that is on its way. */
 interface Arriving {
@@ -23,12 +26,14 @@ interface Arriving {
   readonly bytesBefore: number
   /** Time in which we have not read on does not count against the client. */
   leftMs: number
+  /** Where it stood when its answer was sent, and how long that is ago. */
+  rest: { readonly bytesBefore: number; ageMs: number } | undefined
 }
 
 /**
  * Cuts off requests whose bodies come too slowly, with 408: thousands of connections that drip a byte now and then cost their
  * client nothing, and this process memory and places. Uploads may take hours at a modest rate. A body is watched until it has
- * arrived, also when its request was answered before.
+ * arrived, also when its request was answered before: then it is cut off as well when its rest is too long or takes too long.
  */
 export function cutSlowBodies(server: Server, clock: Clock, stopping: AbortSignal): void {
   const arriving = new Set<Arriving>()
@@ -46,8 +51,11 @@ export function cutSlowBodies(server: Server, clock: Clock, stopping: AbortSigna
           continue
         }
         if (request.readableLength === 0) body.leftMs -= elapsed
-        const earnedMs = ((request.socket.bytesRead - body.bytesBefore) / LEAST_BYTES_PER_SECOND) * 1000
-        if (body.leftMs + earnedMs > 0) continue
+        const { bytesRead } = request.socket
+        const earnedMs = ((bytesRead - body.bytesBefore) / LEAST_BYTES_PER_SECOND) * 1000
+        if (response.writableFinished) body.rest ??= { bytesBefore: bytesRead, ageMs: -elapsed }
+        if (body.rest !== undefined) body.rest.ageMs += elapsed
+        if (body.leftMs + earnedMs > 0 && !isTooMuch(body.rest, bytesRead)) continue
         arriving.delete(body)
         // What was answered before its body had come is not answered twice.
         if (response.headersSent) request.socket.destroy()
@@ -56,38 +64,70 @@ export function cutSlowBodies(server: Server, clock: Clock, stopping: AbortSigna
     }
     watching = false
   }
-  let begun: Arriving[] = []
-  /** Behind this turn of the event loop: most bodies come with their heads, and what is watched is kept for a second. */
-  const takeIn = (): void => {
-    for (const body of begun) if (!body.request.complete) arriving.add(body)
+  onBody(server, {
+    behind: (request, response) => {
+      arriving.add({
+        ...{ request, response, bytesBefore: request.socket.bytesRead },
+        ...{ leftMs: BODY_GRACE_MS, rest: undefined },
+      })
+      if (!watching) void watch()
+    },
+  })
+}
+
+/** What is done about the body of a request: at once, and when it was not there with the head. */
+interface BodyWork {
+  at?(request: IncomingMessage, response: ServerResponse): void
+  behind(request: IncomingMessage, response: ServerResponse): void
+}
+
+/**
+ * Calls for each request with a body. Most bodies come with their heads, and who held on to all of them would have V8 keep each until
+ * all of the heap is collected: `behind` is called behind this turn of the event loop, for those that are still on their way.
+ */
+function onBody(server: Server, { at, behind }: BodyWork): void {
+  let begun: { readonly request: IncomingMessage; readonly response: ServerResponse }[] = []
+  const look = (): void => {
+    const all = begun
     begun = []
-    if (arriving.size > 0 && !watching) void watch()
+    for (const { request, response } of all) if (!request.complete) behind(request, response)
   }
   server.on('request', (request, response) => {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers
     if (encoding === undefined && (length === undefined || length === '0')) return
-    if (begun.length === 0) setImmediate(takeIn)
-    begun.push({ request, response, bytesBefore: request.socket.bytesRead, leftMs: BODY_GRACE_MS })
+    at?.(request, response)
+    if (begun.length === 0) setImmediate(look)
+    begun.push({ request, response })
   })
 }
 
+function isTooMuch(rest: Arriving['rest'], bytesRead: number): boolean {
+  return rest !== undefined && (rest.ageMs > REST_MS || bytesRead - rest.bytesBefore > REST_BYTES)
+}
+
 /**
- * Ends connections whose last answer has come before the end of a body without a reset. Node closes them with bytes unread, which resets
- * them: a client that sends everything before it reads finds a broken connection, and never the answer. Here the answer and the end of
- * it are sent, and what still comes is dropped for a while.
+ * Reads on where the answer has come before the end of a body. Node closes connections with bytes unread, or leaves these where they
+ * are, which resets them: a client that sends everything before it reads finds a broken connection, and never the answer. Here the answer
+ * is sent, of a last one also its end, and what still comes is dropped within the limits of {@link cutSlowBodies}.
  */
-export function closeGently(server: Server, clock: Clock, stopping: AbortSignal): void {
-  server.on('request', (request, response) => {
-    const { 'content-length': length, 'transfer-encoding': encoding } = request.headers
-    if (encoding === undefined && (length === undefined || length === '0')) return
-    const { socket } = request
-    // How Node closes a connection when its last answer is written; the next request of the connection sets it anew.
-    socket.destroySoon = () => {
-      const close = (): void => Socket.prototype.destroySoon.call(socket)
-      if (request.complete || !response.writableFinished) return close()
-      socket.end()
-      void dropRest(request, clock, stopping).then(close)
-    }
+export function closeGently(server: Server, stopping: AbortSignal): void {
+  onBody(server, {
+    at: (request, response) => {
+      const { socket } = request
+      // How Node closes a connection when its last answer is written; the next request of the connection sets it anew.
+      socket.destroySoon = () => {
+        socket.destroySoon = Socket.prototype.destroySoon // it lets go of the request
+        const close = (): void => socket.destroySoon()
+        if (request.complete || !response.writableFinished) return close()
+        socket.end()
+        void dropRest(request, stopping).then(close)
+      }
+    },
+    behind: (request, response) => {
+      const drop = (): void => void dropRest(request, stopping)
+      if (response.writableFinished) drop()
+      else response.once('finish', drop)
+    },
   })
 }
 

@@ -36,7 +36,7 @@ import type { SystemErrors } from '../core/system-errors.ts'
 import type { Db } from '../db/db.ts'
 import { AnswerCache, rightsKey } from './answer-cache.ts'
 import { enveloping, send, sendRaw } from './answers.ts'
-import { byteStream, dropRest } from './byte-stream.ts'
+import { byteStream } from './byte-stream.ts'
 import { createCallers } from './callers.ts'
 import { limitConnections } from './connection-limits.ts'
 import { closeGently, cutSlowBodies, HEAD_CHECK_MS, HEAD_MS, refuseMalformed } from './connections.ts'
@@ -155,7 +155,7 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
     log: deps.log,
   })
   cutSlowBodies(app.server, deps.clock, deps.stopping)
-  closeGently(app.server, deps.clock, deps.stopping)
+  closeGently(app.server, deps.stopping)
   endUnusedConnections(app, deps.tls === undefined ? 'connection' : 'secureConnection')
   await app.register(cookie)
   await app.register(rateLimit, { global: false })
@@ -258,7 +258,6 @@ export function addRoute(http: HttpServer, route: Route): void {
         durationMs: Math.round(reply.elapsedTime),
       }
       request.log.debug(fields, 'request answered')
-      if (endpoint.accepts === 'stream') void dropRest(request.raw, deps.clock, deps.stopping)
       done()
     },
     ...('handleCached' in route ? { handler: cached(http, route) } : plain(http, route)),
