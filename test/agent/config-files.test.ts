@@ -56,6 +56,21 @@ describe('a configuration file', () => {
     expect(() => changed('file', 'name=old\n', found)).toThrow('several lines')
   })
 
+  it('of XML, INI and plain lines takes no character that would break it', () => {
+    const nul = 'x\0y'
+    expect(() => changed('ini', 'a = 1\n', [{ key: 'a', value: nul }])).toThrow('cannot hold the character NUL at a')
+    expect(() => changed('ini', '', [{ key: 'a', value: nul }])).toThrow('NUL at a')
+    expect(() => changed('file', 'name=old\n', [{ key: 'name', value: nul }])).toThrow('NUL at name')
+    const found = [{ key: 'name', value: `name=$1${nul}`, ifValue: 'regex:^name=(.*)$' }]
+    expect(() => changed('file', 'name=old\n', found)).toThrow('NUL at name')
+    for (const value of [nul, 'a\u001b', '\ud800', '\ufffe', "[name='\0']"]) {
+      expect(() => changed('xml', '<a><b>old</b></a>', [{ key: 'a.b', value }])).toThrow(
+        'cannot hold a character at a.b that XML does not have',
+      )
+    }
+    expect(changed('xml', '<a><b>old</b></a>', [{ key: 'a.b', value: 'ü\t🎮' }])).toContain('ü\t🎮')
+  })
+
   it('of YAML keeps comments and types; what an expression finds is replaced with its groups', () => {
     const text =
       '# proxy\nlisteners:\n  - query_port: 1 # the port\n    host: 0.0.0.0:1\nservers:\n  lobby:\n    address: localhost:25565\n' +

@@ -371,6 +371,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^\[([A-Za-z_][\w.:-]{0,100})=(?:'([^']*)'|"([^"]*)")\]$/`,
       '/<!(?:DOCTYPE|ENTITY)/i',
       String.raw`/^[A-Za-z_][\w.-]*$/`,
+      String.raw`/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/u`,
     ],
   },
   'src/cli/commands/templates/sources/archive-source.ts': {

@@ -8,3 +8,8 @@ export const MOST_CONFIG_DEPTH = 256
 export class ConfigFileProblem extends Error {
   override readonly name = 'ConfigFileProblem'
 }
+
+/** Programs end a text at the character NUL, or take the whole file for no text. */
+export function refuseNul(text: string, key: string): void {
+  if (text.includes('\0')) throw new ConfigFileProblem(`cannot hold the character NUL at ${key}`)
+}

@@ -1,4 +1,4 @@
-import { ConfigFileProblem } from './config-file-problem.ts'
+import { ConfigFileProblem, refuseNul } from './config-file-problem.ts'
 import { lineEnd } from './plain-lines.ts'
 import { replacement, type Setting } from './setting.ts'
 
@@ -57,6 +57,7 @@ function placeOf(path: string): { section: string; key: string } {
 
 function oneLine(value: unknown, key: string): string {
   const text = String(value ?? '')
+  refuseNul(text, key)
   if (/[\r\n]/.test(text)) throw new ConfigFileProblem(`cannot hold a value of several lines at ${key}`)
   return text
 }

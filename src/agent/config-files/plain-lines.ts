@@ -1,4 +1,4 @@
-import { ConfigFileProblem } from './config-file-problem.ts'
+import { ConfigFileProblem, refuseNul } from './config-file-problem.ts'
 import { replacement, type Setting } from './setting.ts'
 
 /** Replaces each line that begins with a key by the value; nothing is added. */
@@ -14,6 +14,7 @@ export function changeLines(text: string, settings: readonly Setting[]): string 
         // It would add lines, at each start again.
         if (value !== undefined && /[\r\n]/.test(String(setting.value ?? '')))
           throw new ConfigFileProblem(`cannot hold a value of several lines at ${setting.key}`)
+        if (value !== undefined) refuseNul(String(setting.value ?? ''), setting.key)
         content = String(value ?? content)
       }
       return content + end

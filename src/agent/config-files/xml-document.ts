@@ -5,6 +5,8 @@ import { replacement, type Setting } from './setting.ts'
 import { EVERY, type Step, stepsOf } from './value-path.ts'
 
 const ATTRIBUTE = /^\[([A-Za-z_][\w.:-]{0,100})=(?:'([^']*)'|"([^"]*)")\]$/
+/** What no XML file may hold, also not spelled out: no program would read the file any more. */
+const NOT_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/u
 
 /**
  * Sets texts of elements of an XML file, by their dotted path from the outermost one; a value `[name='text']` sets an attribute. Comments
@@ -57,7 +59,10 @@ function elementsAt(element: Element, [step, ...deeper]: readonly Step[], settin
 function change(element: Element, setting: Setting): void {
   const value = replacement(setting, element.textContent ?? '')
   if (value === undefined) return
-  const [, name, single, double] = ATTRIBUTE.exec(String(value ?? '')) ?? []
-  if (name === undefined) element.textContent = String(value ?? '')
+  const text = String(value ?? '')
+  if (NOT_XML.test(text))
+    throw new ConfigFileProblem(`cannot hold a character at ${setting.key} that XML does not have`)
+  const [, name, single, double] = ATTRIBUTE.exec(text) ?? []
+  if (name === undefined) element.textContent = text
   else element.setAttribute(name, single ?? double ?? '')
 }
