@@ -122,6 +122,10 @@ describe('the commands of stores and of backups of the panel', { timeout: 60_000
     const restore = (name: string, folder: string) => [
       ...['self-backup', 'restore', name, '--prefix', 'panel', ...bucket, '--data-dir', empty(folder)],
     ]
+    for (const prefix of ['/panel', 'panel/', 'a\nb']) {
+      const { code, stderr } = await run(['self-backup', 'verify', 'latest', '--prefix', prefix, ...bucket], secret)
+      expect([code, stderr]).toEqual([2, expect.stringContaining('--prefix must be names parted by /')])
+    }
     const missing = await run(restore('panel-20200101T000000Z-00000000.tar.gz', 'nothing'), secret)
     expect([missing.code, missing.stderr]).toEqual([6, expect.stringContaining(made.name)])
     expect(await json(restore('latest', 'from-bucket'), secret)).toMatchObject({ id: made.id, keyFile: null })

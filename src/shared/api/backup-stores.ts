@@ -44,6 +44,9 @@ export const BackupStore = z.object({
 })
 export type BackupStore = z.infer<typeof BackupStore>
 
+/** What the keys of a store begin with. */
+export const StorePrefix = z.string().max(500).regex(PREFIX, 'must be names parted by /, without one at the ends')
+
 const StoreBody = z.object({
   name: OneLine.trim().min(1).max(100),
   folder: z.string().regex(FOLDER, 'must be letters, digits, _ and -').nullish(),
@@ -54,7 +57,7 @@ const StoreBody = z.object({
     .optional(),
   region: z.string().regex(REGION, 'must be a region such as eu-central-1').optional(),
   bucket: z.string().regex(BUCKET, 'must be the name of a bucket').optional(),
-  prefix: z.string().max(500).regex(PREFIX, 'must be names parted by /, without one at the ends').optional(),
+  prefix: StorePrefix.optional(),
   pathStyle: z.boolean().optional(),
   accessKeyId: OneLine.min(1).max(256).optional(),
   secretAccessKey: OneLine.min(1).max(1024).optional(),

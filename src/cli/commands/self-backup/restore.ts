@@ -1,6 +1,7 @@
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { StorePrefix } from '../../../shared/api/backup-stores.ts'
 import * as api from '../../../shared/api/self-backups.ts'
 import { PanelError } from '../../../shared/kernel/errors.ts'
 import type { Action } from '../../kit/command.ts'
@@ -110,6 +111,8 @@ async function sourceOf(run: Run, name: string): Promise<SelfBackupSource> {
   const ask = { name: 'secret-key', question: 'Secret access key:' }
   const secretAccessKey = isGiven ? await readSecret(ask, run) : (run.env.storeSecret ?? (await readSecret(ask, run)))
   const [region, prefix] = [args.text('region') ?? 'us-east-1', args.text('prefix') ?? '']
+  const checked = StorePrefix.safeParse(prefix)
+  if (!checked.success) throw usage(`--prefix ${checked.error.issues[0]?.message}, not '${prefix}'`)
   const pathStyle = !/\.amazonaws\.com(\.cn)?$/i.test(hostname)
   return { name, s3: { endpoint: origin, region, bucket, prefix, pathStyle, accessKeyId, secretAccessKey } }
 }
