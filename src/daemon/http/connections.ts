@@ -116,7 +116,7 @@ export function closeGently(server: Server, stopping: AbortSignal): void {
       const { socket } = request
       // How Node closes a connection when its last answer is written; the next request of the connection sets it anew.
       socket.destroySoon = () => {
-        socket.destroySoon = Socket.prototype.destroySoon // it lets go of the request
+        socket.destroySoon = Socket.prototype.destroySoon
         const close = (): void => socket.destroySoon()
         if (request.complete || !response.writableFinished) return close()
         socket.end()
