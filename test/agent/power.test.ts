@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { OrphansResult } from '../../src/shared/protocol/node.ts'
@@ -50,6 +50,30 @@ describe('the power of a server', () => {
     expect(stage.peer.reports(id).map(({ power }) => power)).toEqual(
       expect.arrayContaining(['starting', 'running', 'stopping', 'offline']),
     )
+  })
+
+  it('types no line whose sender has been answered into a game that reads late', async () => {
+    const id = serverNamed('late')
+    const startup =
+      'echo ready; until [ -e go ]; do sleep 0.05; done; while IFS=- read -r number rest; do echo "got $number"; done'
+    await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1, { startup }) })
+    await stage.peer.report(id, 'running', ({ power }) => power === 'running')
+    await stage.peer.request({ op: 'console.subscribe', serverId: id, tail: 100 })
+    // A pipe holds 64 KiB. The daemon waits for 5 s.
+    const numbers = Array.from({ length: 20 }, (_, index) => index)
+    const typed = numbers.map(async (number) => {
+      const lines = [`${number}-${'x'.repeat(4080)}`]
+      return (await stage.peer.request({ op: 'console.input', serverId: id, lines }, 5000)).error
+    })
+    const errors = await Promise.all(typed)
+    const refused = errors.filter((error) => error !== null)
+    expect(refused.length).toBeGreaterThan(1)
+    for (const error of refused) expect(error).toMatchObject({ message: 'The program does not read its input' })
+    await writeFile(join(stage.dataDir, 'servers', id, 'go'), '')
+    const got = (): string[] => stage.peer.lines(id).flatMap(([, , , text]) => (text.startsWith('got ') ? [text] : []))
+    expect((await stage.peer.request({ op: 'console.input', serverId: id, lines: ['last-'] })).error).toBeNull()
+    await stage.peer.until('the last line', () => got().includes('got last'))
+    expect(got().slice(0, -1)).toEqual(numbers.filter((n) => errors[n] === null).map((n) => `got ${n}`))
   })
 
   it('takes a start of a running server and a stop of a stopped one as done already', async () => {

@@ -141,6 +141,8 @@ createServer((socket) => {
       // Minecraft takes one packet of what it reads at once, and loses the rest.
       if (!isSource && !first) continue
       first = false
+      if (kind === 'mute') continue
+      if (type === 2) console.error(`heard ${text}`)
       if (type === 3) {
         isIn = text === password && kind !== 'refusing'
         if (isSource) socket.write(packet(id, 0, ''))

@@ -159,6 +159,53 @@ describe('a console by RCON', () => {
     },
   )
 
+  it('sends no command whose sender has been answered, and a stop before those that wait', async () => {
+    const id = await start('hanging', { game: 'source-plain' })
+    const heard = (): string[] => texts(id, 'stderr').map((text) => text.replace('heard ', ''))
+    /** As the daemon asks: it waits for 5 s. */
+    const typed = async (line: string) =>
+      (await stage.peer.request({ op: 'console.input', serverId: id, lines: [line] }, 5000)).error
+    const hanging = ['hang', 'hang', 'hang', 'late 1', 'late 2'].map(typed)
+    expect(await Promise.all(hanging)).toEqual([
+      expect.objectContaining({ message: expect.stringContaining('no answer came in 4 s') }),
+      ...Array.from({ length: 4 }, () => expect.objectContaining({ message: expect.stringContaining('was not sent') })),
+    ])
+    expect(await typed('back')).toBeNull()
+    await stage.peer.until('the last command', () => heard().includes('back'))
+    expect(heard()).toEqual(['hang', 'back'])
+
+    const more = [typed('hang'), ...Array.from({ length: 20 }, (_, index) => typed(`more ${index}`))]
+    await stage.peer.until('the command that hangs', () => heard().at(-1) === 'hang')
+    expect(await typed('one too many')).toMatchObject({ message: 'Too many commands wait for RCON' })
+    expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })
+    const { lastExit } = await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
+    expect(lastExit).toMatchObject({ code: 0, expected: true })
+    for (const error of await Promise.all(more)) expect(error).not.toBeNull()
+    await stage.peer.until('the stop command', () => heard().includes('stop'))
+    expect(heard()).toEqual(['hang', 'back', 'hang', 'stop'])
+  })
+
+  it('that accepts and never says a word holds up neither the senders of commands nor a stop', async () => {
+    const id = await start('silent', { game: 'mute' })
+    const typed = async (line: string) =>
+      (await stage.peer.request({ op: 'console.input', serverId: id, lines: [line] }, 5000)).error
+    const errors = Promise.all(['one', 'two', 'three'].map(typed))
+    await says(id, 'connected')
+    expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })
+    await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
+    expect((await errors)[0]).toMatchObject({ message: 'RCON did not accept the login: no answer came in 4 s' })
+    expect(texts(id, 'system').join()).toMatch(/could not be asked to stop \(RCON did not accept the login/)
+  })
+
+  it('refuses what is too long for it, by its limit', async () => {
+    const id = await start('limit')
+    expect(await send(id, `say ${'x'.repeat(1442)}`)).toBeNull()
+    expect(await send(id, `say ${'x'.repeat(1443)}`)).toMatchObject({
+      code: 'BAD_REQUEST',
+      message: 'must have at most 1446 bytes, as the game takes it by RCON',
+    })
+  })
+
   it('says of an answer that its end did not come', async () => {
     const id = await start('broken', { game: 'source-plain' })
     const remarks = (): string[] => texts(id, 'system').filter((text) => text.startsWith('The answer'))

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => stage.panel.close())
 beforeEach(() => stage.begin())
 
-let follower: ReturnType<typeof follow> | undefined
+let follower: ReturnType<typeof begin> | undefined
 afterEach(async () => {
   await follower?.stop()
   follower = undefined
@@ -22,19 +22,19 @@ afterEach(async () => {
 })
 
 function follow(...words: string[]) {
-  const child = spawn(
-    process.execPath,
-    [join(DIST, 'bin', 'panel.js'), 'console', 'logs', stage.game.id, '-f', ...words],
-    {
-      env: {
-        HOME: stage.panel.home,
-        PATH: process.env['PATH'],
-        PANEL_URL: stage.panel.url,
-        PANEL_TOKEN: stage.panel.adminToken,
-      },
-      stdio: ['ignore', 'pipe', 'pipe'],
+  return begin('logs', '-f', ...words)
+}
+
+function begin(verb: string, ...words: string[]) {
+  const child = spawn(process.execPath, [join(DIST, 'bin', 'panel.js'), 'console', verb, stage.game.id, ...words], {
+    env: {
+      HOME: stage.panel.home,
+      PATH: process.env['PATH'],
+      PANEL_URL: stage.panel.url,
+      PANEL_TOKEN: stage.panel.adminToken,
     },
-  )
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   const closed = once(child, 'close')
   let stdout = ''
   let stderr = ''
@@ -115,6 +115,16 @@ describe('what is said between the history and the stream', { timeout: 60_000 },
     await follower.printed('in between')
     stage.peer.say(stage.game.id, 1, () => 'live')
     const lines = await follower.printed('live')
+    expect(lines).toEqual([...Array.from({ length: 4400 }, (_, index) => `line ${index + 101}`), 'in between', 'live'])
+  })
+
+  it('is printed by attach as well behind more lines than a stream begins with', async () => {
+    stage.peer.say(stage.game.id, 4500)
+    speakInBetween('in between', isStartOfPage)
+    follower = begin('attach', '--no-tui', '--read-only', '--tail', '4400')
+    await follower.printed('in between')
+    stage.peer.say(stage.game.id, 1, () => 'live')
+    const lines = (await follower.printed('live')).map((line) => line.replace(/^\[[\d:]{8}\] /, ''))
     expect(lines).toEqual([...Array.from({ length: 4400 }, (_, index) => `line ${index + 101}`), 'in between', 'live'])
   })
 })

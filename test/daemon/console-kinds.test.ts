@@ -4,6 +4,7 @@ import { getServer } from '../../src/shared/api/servers.ts'
 import { createTemplate, getTemplate } from '../../src/shared/api/templates.ts'
 import type { AgentErrorCode } from '../../src/shared/protocol/agent-error.ts'
 import { CAPABILITIES } from '../../src/shared/protocol/define.ts'
+import { runBriefly } from '../cli/command-walk.ts'
 import { ConsoleStage } from './console-stage.ts'
 import { refusal } from './place-panel.ts'
 
@@ -53,6 +54,21 @@ test('says that RCON has failed, as the agent says it', async () => {
   await stage.begin({}, NEW)
   const failed = await refusedWith('RCON_FAILED', 'The game refuses the RCON password')
   expect(failed.code).toBe('CONSOLE_UNAVAILABLE')
+})
+
+test('names the field of a line that is too long for the console of the game', async () => {
+  await stage.begin({}, NEW)
+  stage.peer.silent.add('console.input')
+  const env = { HOME: stage.panel.home, PANEL_URL: stage.panel.url, PANEL_TOKEN: stage.panel.adminToken }
+  const ran = runBriefly(['console', 'send', stage.game.id, 'hello'], { env })
+  const request = await stage.peer.until('the typed line', () =>
+    stage.peer.of('request').find((frame) => frame.request.op === 'console.input'),
+  )
+  const message = 'must have at most 1446 bytes, as the game takes it by RCON'
+  stage.peer.send({ type: 'reply', id: request.id, error: { code: 'BAD_REQUEST', message }, result: null })
+  const { code, stderr } = await ran
+  expect(stderr).toContain(`command: ${message}`)
+  expect(code).toBe(8)
 })
 
 test('sends a start with another console than pipes only to an agent that knows the kind', async () => {

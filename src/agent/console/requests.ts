@@ -20,7 +20,9 @@ export interface ConsoleRequestDeps {
 /** The requests of consoles. */
 export function consoleRequests({ servers, bulk }: ConsoleRequestDeps): readonly RequestHandler[] {
   return [
-    onRequest(typeConsoleLines, ({ serverId, lines }) => typeLines(knownServer(servers, serverId), lines)),
+    onRequest(typeConsoleLines, ({ serverId, lines }, { signal }) =>
+      typeLines(knownServer(servers, serverId), lines, signal),
+    ),
     onRequest(subscribeConsole, (input, { feeds }) =>
       feeds.subscribe(knownServer(servers, input.serverId).console, input),
     ),
@@ -36,16 +38,16 @@ export function consoleRequests({ servers, bulk }: ConsoleRequestDeps): readonly
  * Types lines into a game. A typed stop command makes an end expected that comes within the time of the stop rule: a game
  * that does not heed it and ends later has ended by itself.
  */
-async function typeLines(server: GameServer, lines: readonly string[]): Promise<void> {
+async function typeLines(server: GameServer, lines: readonly string[], signal: AbortSignal): Promise<void> {
   for (const line of lines) {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: exactly these would make more than one line of it
-    if (/[\u0000\r\n]/.test(line))
-      throw new AgentFailure('BAD_REQUEST', 'A console line must not contain NUL or line ends')
+    if (/[\u0000\r\n]/.test(line)) throw new AgentFailure('BAD_REQUEST', 'must not contain NUL or line ends')
   }
   for (const line of lines) {
+    if (signal.aborted) throw new AgentFailure('INTERRUPTED', 'Nobody waits for the rest of the lines any more')
     const { game, rules } = server
     if (game === undefined) throw new AgentFailure('NOT_RUNNING', 'The server is not running')
     const isStop = rules.stop.type === 'command' && line.trim() === rules.stop.value.trim()
-    await (isStop ? typeStop(server, game, line) : typeLine(server, game, line))
+    await (isStop ? typeStop(server, game, { line, signal }) : typeLine(server, game, line, { signal }))
   }
 }

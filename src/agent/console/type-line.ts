@@ -20,17 +20,30 @@ const MINECRAFT_COLOUR = /\u00A7[0-9a-fk-orx]/gi
 /** The clients of living runs; one goes with its run. */
 const clients = new WeakMap<LiveRun, RconClient>()
 
+/** How a line is typed. */
+export interface TypeOptions {
+  /** It is the stop command of an order: where lines wait for a game, it goes before them. */
+  readonly isStop?: boolean
+  /** Aborts when nobody waits for it any more: what has not left for the game by then never does. */
+  readonly signal?: AbortSignal | undefined
+}
+
 /**
  * Types a line into the console of a game, wherever that is. Resolves when the game has it, by RCON with its answer in the console.
  * Rejects with an AgentFailure: NO_INPUT for a game that takes none, RCON_FAILED.
  */
-export async function typeLine(server: GameServer, live: LiveRun, line: string): Promise<void> {
+export async function typeLine(
+  server: GameServer,
+  live: LiveRun,
+  line: string,
+  options: TypeOptions = {},
+): Promise<void> {
   const { console, rcon } = server.rules
   switch (console?.input?.kind) {
     case 'none':
       throw new AgentFailure('NO_INPUT', 'This game takes no input from its console; use its own tools in the game')
     case 'rcon':
-      return await sendByRcon(server, live, { place: rcon, line })
+      return await sendByRcon(server, live, { ...options, place: rcon, line })
     case 'pty':
       refuseKeys(line)
       return await live.run.input(line)
@@ -43,15 +56,15 @@ export async function typeLine(server: GameServer, live: LiveRun, line: string):
 function refuseKeys(line: string): void {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: exactly these are keys
   if (/[\u0000-\u0008\u000a-\u001f\u007f]/.test(line))
-    throw new AgentFailure('BAD_REQUEST', 'A line for a terminal must not contain control characters')
+    throw new AgentFailure('BAD_REQUEST', 'must not contain control characters, as the game has a terminal')
   if (Buffer.byteLength(line) > MOST_TERMINAL_BYTES)
-    throw new AgentFailure('BAD_REQUEST', `A terminal takes at most ${MOST_TERMINAL_BYTES} bytes in a line`)
+    throw new AgentFailure('BAD_REQUEST', `must have at most ${MOST_TERMINAL_BYTES} bytes, as the game has a terminal`)
 }
 
 async function sendByRcon(
   server: GameServer,
   live: LiveRun,
-  { place, line }: { readonly place: RconPlace | undefined; readonly line: string },
+  { place, line, ...options }: TypeOptions & { readonly place: RconPlace | undefined; readonly line: string },
 ): Promise<void> {
   if (place === undefined) throw new AgentFailure('RCON_FAILED', 'The server was started without RCON; start it again')
   const { clock, runs } = server.context
@@ -64,7 +77,7 @@ async function sendByRcon(
       () => client.close(),
     )
   }
-  const answer = await client.send(line)
+  const answer = await client.send(line, options)
   await runs.note(server.place, maskedIn(line, place), 'stdin')
   const colourless = place.protocol === 'minecraft' ? answer.text.replaceAll(MINECRAFT_COLOUR, '') : answer.text
   const text = maskedIn(colourless, place).trimEnd()

@@ -106,7 +106,9 @@ async function endInSteps(
 async function ask(server: GameServer, live: LiveRun, rule: StopRule): Promise<boolean> {
   const isOurs = (): boolean => server.game === live && server.facts.launch?.id === live.run.record.launchId
   try {
-    await (rule.type === 'command' ? typeLine(server, live, rule.value) : live.run.signal(rule.value, rule.key))
+    await (rule.type === 'command'
+      ? typeLine(server, live, rule.value, { isStop: true })
+      : live.run.signal(rule.value, rule.key))
   } catch (error) {
     // One that has ended in this moment needs no word.
     if (error instanceof AgentFailure && error.code === 'NOT_RUNNING') return true
@@ -131,10 +133,14 @@ async function ask(server: GameServer, live: LiveRun, rule: StopRule): Promise<b
  * The stop command, typed by a person: the server is stopping for the time of its rule. A game that does not heed it runs on,
  * and an end after that is its own.
  */
-export async function typeStop(server: GameServer, live: LiveRun, line: string): Promise<void> {
+export async function typeStop(
+  server: GameServer,
+  live: LiveRun,
+  { line, signal }: { readonly line: string; readonly signal: AbortSignal },
+): Promise<void> {
   const { timeoutMs } = server.rules.stop
   await live.run.expectExit(timeoutMs)
-  await typeLine(server, live, line)
+  await typeLine(server, live, line, { signal })
   if (server.game !== live || server.power !== 'running') return
   await server.change({ power: 'stopping' })
   const runsOn = async (): Promise<void> => {

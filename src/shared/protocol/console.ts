@@ -30,10 +30,11 @@ export const LogBounds = z.object({
 })
 export type LogBounds = z.infer<typeof LogBounds>
 
-/** Typed lines; answered when the holder has them in the game's stdin. */
+/** Typed lines; answered when the game has them. Cancelled, those that still wait for the game do not reach it. */
 export const typeConsoleLines = defineRequest({
   op: 'console.input',
   capability: 'console@1',
+  cancels: true,
   input: { serverId: z.string(), lines: z.array(z.string().max(4096)).min(1).max(20) },
 })
 

@@ -4,8 +4,10 @@ import type { Clock } from '../../../shared/kernel/time.ts'
 import { AgentFailure } from '../../failure.ts'
 import { NoRcon, PACKET, type Packet, PacketReader, packetOf } from './packets.ts'
 
-/** All of one command has so long: whoever asks waits for 5 s. */
+/** All of one command has so long, with the wait for its turn: whoever asks waits for 5 s. */
 const COMMAND_MS = 4000
+/** A command whose turn comes with less left than this is not sent: a game would hardly answer in that time. */
+const LEAST_MS = 500
 /** A game that does not say where its answer ends has said all after so much quiet. */
 const QUIET_MS = 400
 const IDLE_MS = 60_000
@@ -27,6 +29,25 @@ const MOST_COMMAND_BYTES = 1446
 
 /** A command left for the game, and no answer came: it may have been carried out. */
 export class RconUnanswered extends AgentFailure {}
+
+/** How a command is sent. */
+interface SendOptions {
+  /** The stop command of an order: it goes before those that wait, its time begins with its turn, and it is tried after failures too. */
+  readonly isStop?: boolean
+  /** Aborts when nobody waits for the answer any more: a command that has not left by then never does. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** The time of one command. */
+interface Deadline {
+  readonly dueMs: number
+  readonly over: AbortSignal
+}
+
+interface Waiting {
+  readonly isStop: boolean
+  go(): void
+}
 
 /** Where a client logs in. */
 export interface RconTarget {
@@ -56,8 +77,9 @@ export class RconClient {
   readonly #clock: Clock
   readonly #target: () => Promise<RconTarget>
   #connection: Connection | undefined
-  #turn: Promise<unknown> = Promise.resolve()
-  #waiting = 0
+  /** Stop commands first. */
+  readonly #waiting: Waiting[] = []
+  #isBusy = false
   #failures = 0
   #notBeforeMs = 0
   #lastFailure = ''
@@ -70,16 +92,32 @@ export class RconClient {
     this.#clock = clock
   }
 
-  /** Sends a command when those before it are answered; resolves with the answer. Rejects with an AgentFailure. */
-  send(command: string): Promise<RconAnswer> {
+  /** Sends a command when those before it are answered; resolves with the answer. Rejects with an AgentFailure, within 4 s. */
+  async send(command: string, { isStop = false, signal }: SendOptions = {}): Promise<RconAnswer> {
     if (Buffer.byteLength(command) > MOST_COMMAND_BYTES) {
-      throw new AgentFailure('BAD_REQUEST', `A command by RCON has at most ${MOST_COMMAND_BYTES} bytes`)
+      throw new AgentFailure(
+        'BAD_REQUEST',
+        `must have at most ${MOST_COMMAND_BYTES} bytes, as the game takes it by RCON`,
+      )
     }
-    if (this.#waiting >= MOST_WAITING) throw new AgentFailure('RCON_FAILED', 'Too many commands wait for RCON')
-    this.#waiting++
-    const mine = this.#turn.then(() => this.#sendNow(command)).finally(() => this.#waiting--)
-    this.#turn = mine.catch(() => undefined) // whoever sent that command gets the failure
-    return mine
+    if (!isStop && this.#waiting.length >= MOST_WAITING)
+      throw new AgentFailure('RCON_FAILED', 'Too many commands wait for RCON')
+    const ended = new AbortController()
+    try {
+      const asked = isStop ? undefined : this.#deadline(ended.signal)
+      const cuts = [asked?.over, signal].filter((cut) => cut !== undefined)
+      const isTurn = await this.#turn(isStop, AbortSignal.any(cuts))
+      try {
+        const deadline = asked ?? this.#deadline(ended.signal)
+        if (!isTurn || deadline.dueMs - this.#clock.monotonicMs() < LEAST_MS)
+          throw new AgentFailure('RCON_FAILED', 'The command was not sent: RCON was busy with those before it')
+        return await this.#sendNow(command, { isStop, signal, deadline })
+      } finally {
+        if (isTurn) this.#next()
+      }
+    } finally {
+      ended.abort()
+    }
   }
 
   close(): void {
@@ -88,34 +126,74 @@ export class RconClient {
     this.#connection?.end('The program has ended')
   }
 
-  async #sendNow(command: string): Promise<RconAnswer> {
-    const deadline = new AbortController()
-    const dueMs = this.#clock.monotonicMs() + COMMAND_MS
-    void this.#clock.sleep(COMMAND_MS, deadline.signal).then(() => {
-      if (!deadline.signal.aborted) this.#connection?.expire()
+  #deadline(ended: AbortSignal): Deadline {
+    const over = new AbortController()
+    void this.#clock.sleep(COMMAND_MS, ended).then(() => over.abort())
+    return { dueMs: this.#clock.monotonicMs() + COMMAND_MS, over: over.signal }
+  }
+
+  /** Waits for its turn; false when it was cut before that. */
+  #turn(isStop: boolean, cut: AbortSignal): Promise<boolean> {
+    if (cut.aborted) return Promise.resolve(false)
+    if (!this.#isBusy) {
+      this.#isBusy = true
+      return Promise.resolve(true)
+    }
+    return new Promise((resolve) => {
+      const leave = (): void => {
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
+        resolve(false)
+      }
+      const waiting: Waiting = {
+        isStop,
+        go: () => {
+          cut.removeEventListener('abort', leave)
+          resolve(true)
+        },
+      }
+      cut.addEventListener('abort', leave, { once: true })
+      const behind = isStop ? this.#waiting.findIndex((other) => !other.isStop) : -1
+      this.#waiting.splice(behind === -1 ? this.#waiting.length : behind, 0, waiting)
     })
+  }
+
+  #next(): void {
+    const next = this.#waiting.shift()
+    this.#isBusy = next !== undefined
+    next?.go()
+  }
+
+  async #sendNow(
+    command: string,
+    { deadline, isStop = false, signal }: SendOptions & { readonly deadline: Deadline },
+  ): Promise<RconAnswer> {
+    const beganMs = this.#clock.monotonicMs()
+    const expire = (): void => this.#connection?.expire(Math.round((this.#clock.monotonicMs() - beganMs) / 1000))
+    deadline.over.addEventListener('abort', expire, { once: true })
     try {
-      const connection = await this.#connected(dueMs)
+      const connection = await this.#connected(deadline, isStop)
+      if (signal?.aborted === true)
+        throw new AgentFailure('RCON_FAILED', 'The command was not sent: nobody waits for it any more')
       return await connection.command(command)
     } finally {
-      deadline.abort()
+      deadline.over.removeEventListener('abort', expire)
       clearTimeout(this.#idle)
       this.#idle = setTimeout(() => this.#connection?.end('idle'), IDLE_MS)
       this.#idle.unref()
     }
   }
 
-  async #connected(dueMs: number): Promise<Connection> {
+  async #connected({ dueMs, over }: Deadline, isStop: boolean): Promise<Connection> {
     if (this.#isClosed) throw new AgentFailure('NOT_RUNNING', 'The program has ended')
     if (this.#connection !== undefined && !this.#connection.isOver) return this.#connection
     const waitMs = this.#notBeforeMs - this.#clock.monotonicMs()
-    if (waitMs > 0) {
+    if (waitMs > 0 && !isStop) {
       const seconds = Math.ceil(waitMs / 1000)
       throw new AgentFailure('RCON_FAILED', `${this.#lastFailure}; the next attempt is possible in ${seconds} s`)
     }
-    const target = await this.#target()
+    const target = await Promise.race([this.#target(), aborted(over)])
     // Nobody would end a connection that begins behind the deadline.
-    if (this.#clock.monotonicMs() >= dueMs)
+    if (target === undefined || this.#clock.monotonicMs() >= dueMs)
       throw new AgentFailure('RCON_FAILED', 'The node is too busy to look for RCON')
     const connection = new Connection(target, this.#clock)
     this.#connection = connection
@@ -171,8 +249,8 @@ class Connection {
   }
 
   /** Ends it because the time of a command is over. */
-  expire(): void {
-    this.end(`${this.#hasParts ? 'no end of it' : 'no answer'} came in ${COMMAND_MS / 1000} s`)
+  expire(seconds: number): void {
+    this.end(`${this.#hasParts ? 'no end of it' : 'no answer'} came in ${Math.max(1, seconds)} s`)
   }
 
   async login(): Promise<void> {
@@ -309,6 +387,10 @@ class Connection {
   #refuseWhenOver(what: string): void {
     if (this.#why !== undefined) throw new AgentFailure('RCON_FAILED', `${what}: ${this.#why}`)
   }
+}
+
+function aborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined), { once: true }))
 }
 
 function textOf(parts: readonly Buffer[], bytes?: number): string {

@@ -1,8 +1,8 @@
 import { closeSync, constants, openSync, writeSync } from 'node:fs'
 import type { Clock } from '../../../shared/kernel/time.ts'
 
-/** A program that does not read gets so long before a line is refused. */
-const WAIT_MS = 5000
+/** A line of which nothing has got in by then is refused, its wait for those before it counted: whoever typed it waits for 5 s. */
+const WAIT_MS = 4000
 /** A write of so many bytes reaches a FIFO as a whole or not at all. */
 const ATOMIC_BYTES = 4096
 const MAX_WAITING = 200
@@ -11,7 +11,7 @@ const MAX_WAITING = 200
 export class StdinFull extends Error {}
 
 /**
- * The child's standard input. Lines go in one after another, each as a whole: a line of which nothing fits within 5 s is
+ * The child's standard input. Lines go in one after another, each as a whole: a line of which nothing fits within 4 s is
  * refused, and a long one that has begun is completed before any other, however long the program takes to read it.
  */
 export class Stdin {
@@ -31,7 +31,8 @@ export class Stdin {
   write(text: string, done: () => void): Promise<void> {
     if (this.waiting >= MAX_WAITING) return Promise.reject(new StdinFull('Too many lines wait for the program to read'))
     this.waiting++
-    const mine = this.turn.then(() => this.put(Buffer.from(text))).then(done)
+    const deadlineMs = this.clock.monotonicMs() + WAIT_MS
+    const mine = this.turn.then(() => this.put(Buffer.from(text), deadlineMs)).then(done)
     this.turn = mine.catch(() => undefined) // the writer of that line gets the failure
     return mine.finally(() => this.waiting--)
   }
@@ -47,15 +48,14 @@ export class Stdin {
     closeSync(this.fd)
   }
 
-  private async put(bytes: Buffer): Promise<void> {
-    const deadline = this.clock.monotonicMs() + WAIT_MS
+  private async put(bytes: Buffer, deadlineMs: number): Promise<void> {
     let at = 0
     for (let pause = 2; at < bytes.length; ) {
       if (this.over) throw new StdinFull('The program has ended')
+      if (at === 0 && this.clock.monotonicMs() > deadlineMs) throw new StdinFull('The program does not read its input')
       const written = writeNow(this.fd, bytes.subarray(at, at + ATOMIC_BYTES))
       at += written
       if (written > 0) continue
-      if (at === 0 && this.clock.monotonicMs() > deadline) throw new StdinFull('The program does not read its input')
       await this.clock.sleep(pause)
       pause = Math.min(50, pause * 2)
     }

@@ -6,6 +6,7 @@ import type { Run } from '../../kit/run.ts'
 import { detachMessage } from '../../tui/detach-message.ts'
 import { askedText } from '../servers/outcome.ts'
 import { consoleItem, gapNotice, type Line, printLine } from './line.ts'
+import { PAGE, readLastLines } from './pages.ts'
 
 /** How long answers are still shown after the end of stdin. */
 const LINGER_MS = 500
@@ -64,10 +65,16 @@ async function printLines(
   { signal, onConnected }: { readonly signal: AbortSignal; readonly onConnected: () => void },
 ): Promise<string | undefined> {
   const open = await run.streams()
-  const lastEventId = run.args.text('after-cursor')
-  const input = { params: { serverId: server.id }, query: { lines: run.args.integer('tail') ?? 500 } }
+  const tail = run.args.integer('tail') ?? 500
+  let last = run.args.text('after-cursor')
+  if (last === undefined && tail > PAGE) {
+    const before = await readLastLines(run, { serverId: server.id, count: tail, before: undefined })
+    for (const line of before) await printStamped(run, line)
+    last = before.at(-1)?.id
+  }
+  const lastEventId = last
+  const input = { params: { serverId: server.id }, query: { lines: lastEventId === undefined ? tail : 0 } }
   let connected = false
-  let last = lastEventId
   for await (const item of open(streamConsole, input, { signal, retriesBeforeOpen: 3, lastEventId })) {
     if (item.kind === 'retrying')
       run.notice(`cut off (${oneLine(item.reason)}); next try in ${(item.inMs / 1000).toFixed(1)} s`)

@@ -8,7 +8,7 @@ import { subjectOf } from '../../kit/resource/actions.ts'
 import type { Run } from '../../kit/run.ts'
 import { type CursorFile, openCursorFile } from './cursor-file.ts'
 import { consoleItem, gapNotice, type Line, lineFilter, printLine } from './line.ts'
-import { readLastLines, readLogPages } from './pages.ts'
+import { PAGE, readLastLines, readLogPages } from './pages.ts'
 
 interface Wanted {
   readonly serverId: string
@@ -82,8 +82,6 @@ async function* linesUntilNow(run: Run, wanted: Wanted): AsyncGenerator<Line> {
 
 /** How many lines may be written before the cursor file is. */
 const SAVE_EVERY = 500
-/** The most lines that a stream begins with. */
-const MOST_STREAMED = 2000
 
 async function follow(run: Run, wanted: Wanted): Promise<number> {
   if (wanted.until !== undefined) throw usage('--until and --follow exclude each other')
@@ -135,7 +133,7 @@ async function follow(run: Run, wanted: Wanted): Promise<number> {
  */
 async function printBefore(run: Run, wanted: Wanted): Promise<string | undefined> {
   const { serverId, since, tail } = wanted
-  if (since === undefined && tail <= MOST_STREAMED) return undefined
+  if (since === undefined && tail <= PAGE) return undefined
   const print = async (line: Line): Promise<void> => {
     if (wanted.matches(line)) await printLine(run, line)
     wanted.cursor?.note(line.id)

@@ -2,8 +2,8 @@ import { getLogs } from '../../../shared/api/console.ts'
 import type { Run } from '../../kit/run.ts'
 import { fromLog, type Line } from './line.ts'
 
-/** The most lines that one page has. */
-const PAGE = 2000
+/** The most lines that one page has, and that a stream begins with. */
+export const PAGE = 2000
 
 /** A place in front of the first line that a log will ever have: a stream that resumes there leaves out none. */
 const BEFORE_ALL = '0-0'

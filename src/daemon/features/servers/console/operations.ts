@@ -1,6 +1,6 @@
 import { sendCommand } from '../../../../shared/api/console.ts'
 import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
-import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { type Clock, now } from '../../../../shared/kernel/time.ts'
 import { typeConsoleLines } from '../../../../shared/protocol/console.ts'
 import { type OperationDeps, type Principal, recordChange, userIdOf } from '../../../access/operation.ts'
@@ -92,6 +92,8 @@ async function type(
     // Without an answer from the node itself the line may have reached the game.
     const outcome = agentCode === undefined ? 'unknown' : 'refused'
     await record({ principal, serverId: row.id, details: { ...command, outcome } })
+    // The limits of a console depend on what the game takes its lines by, which its node knows.
+    if (agentCode === 'BAD_REQUEST' && error instanceof PanelError) throw fieldError('body.command', error.message)
     if (agentCode !== 'NOT_RUNNING' && agentCode !== 'UNKNOWN_SERVER') throw error
     throw new PanelError('SERVER_INVALID_STATE', 'The server has ended meanwhile; nothing was typed', {
       meta: { currentStatus: statusOf(row), allowed: ['starting', 'running', 'stopping'] },
