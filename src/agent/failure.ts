@@ -19,8 +19,11 @@ export class AgentFailure extends Error {
   }
 }
 
-/** The node lacks something for now (open files, memory): the server has no part in it. */
-export class NodeShortage extends AgentFailure {
+/** The node cannot do it for now: the server has no part in that, and it is tried again. */
+export class NodeUnready extends AgentFailure {}
+
+/** The node lacks open files or memory. */
+export class NodeShortage extends NodeUnready {
   constructor(errno: string) {
     super(
       'INTERNAL',

@@ -25,6 +25,8 @@ export interface ChildEnd {
   readonly signal: string | null
   /** Milliseconds since the epoch. */
   readonly atMs: number
+  /** What has ended it beside itself and the panel. */
+  readonly by?: string
 }
 
 /**

@@ -26,6 +26,9 @@ export const TAKEN_OVER = 'The process that reads the output has been replaced; 
 /** Why a run ended that a holder finds after a restart of the machine. */
 export const MACHINE_RESTART = 'restart of the machine'
 
+/** Why a container ended that its engine ends with itself. */
+export const ENGINE_RESTART = 'restart of the container engine'
+
 /** The container of a run. */
 export interface ContainerPlace {
   /** The engine's socket. */

@@ -237,7 +237,7 @@ export class Holder {
       signal: end.signal,
       oom: record.by === 'memory limit' || (killed > 0 && failed),
       ordered: end.ordered,
-      by: life.record.by,
+      by: life.record.by ?? end.by ?? null,
       endedAtMs: Math.round(end.atMs),
       uptimeMs: Math.max(0, Math.round(end.atMs - record.startedAtMs)),
       lastSeq: this.writer.last,

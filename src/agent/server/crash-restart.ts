@@ -1,4 +1,4 @@
-import { AgentFailure, NodeShortage } from '../failure.ts'
+import { AgentFailure, NodeShortage, NodeUnready } from '../failure.ts'
 import { errorText } from '../logger.ts'
 import { backOff, untilRestart } from './crash.ts'
 import { EulaMissing } from './eula.ts'
@@ -52,6 +52,9 @@ function sayThatItWaits(server: GameServer): void {
   )
 }
 
+/** While the container engine is away a start is tried as often as after so many crashes: every 8 to 10 s. */
+const ENGINE_ATTEMPT = 3
+
 const ITS_TURN = '; it waits for its turn'
 
 async function restartNow(server: GameServer, signal: AbortSignal): Promise<void> {
@@ -79,11 +82,13 @@ async function countFailedStart(server: GameServer, error: unknown): Promise<voi
   const { clock, random, onRestartDue } = server.context
   const failure = await noteFailure(server, error)
   // What the node lacks is no fault of the server: it is tried again, and counts for nothing.
-  const isCounted = !(error instanceof NodeShortage)
+  const isCounted = !(error instanceof NodeUnready)
   const crashes = isCounted ? [...server.facts.crashes, clock.nowMs()] : server.facts.crashes
   // A suspended server is started by an order once it may run again, and never by itself.
   const final = (isCounted && crashes.length >= server.spec.restart.maxCrashes) || isSuspension(error)
-  const waitMs = backOff(Math.max(1, crashes.length), random)
+  // An engine may be away for long: what is tried meanwhile is said each time.
+  const isLong = error instanceof NodeUnready && !(error instanceof NodeShortage)
+  const waitMs = backOff(Math.max(isLong ? ENGINE_ATTEMPT : 1, crashes.length), random)
   const next = final ? 'it is not started again' : `next start in ${Math.ceil(waitMs / 1000)} s`
   await server.change({
     power: 'offline',

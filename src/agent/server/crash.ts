@@ -34,6 +34,8 @@ export function classifyExit(options: {
   exit: RunExit
   ordered: boolean
   isBad: boolean
+  /** The container engine has ended it: no fault of the server, which is started again. */
+  isEngineRestart?: boolean
   nowMs: number
   random: () => number
 }): CrashVerdict {
@@ -49,6 +51,10 @@ export function classifyExit(options: {
     const finishes = [...earlier(facts.finishes ?? []), nowMs]
     const crashes = earlier(facts.crashes)
     return { ...calm, expected: true, crashes, finishes, restartInMs: backOff(finishes.length, random) }
+  }
+  if (options.isEngineRestart === true && policy !== 'never') {
+    const counts = { crashes: earlier(facts.crashes), finishes: earlier(facts.finishes ?? []) }
+    return { ...calm, ...counts, expected: false, restartInMs: backOff(1, random) }
   }
   const crashes = [...earlier(facts.crashes), nowMs]
   const crash = { ...calm, expected: false, crashed: true, crashes }

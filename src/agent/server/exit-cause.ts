@@ -1,6 +1,6 @@
 import type { ExitCause } from '../../shared/kernel/server-life.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
-import { MACHINE_RESTART } from '../holder/holder-files.ts'
+import { ENGINE_RESTART, MACHINE_RESTART } from '../holder/holder-files.ts'
 import type { RunExit } from '../runtime/runtime.ts'
 import type { LaunchFacts, ServerFacts } from '../state/journal-record.ts'
 import { exitText } from './crash.ts'
@@ -34,6 +34,9 @@ export function explainExit(exit: RunExit, { spec, facts, vanished }: EndContext
     return bad(cause, `It did not stop in time after its stop command was typed, and was ended with ${exit.forced}`)
   }
   if (exit.ordered) return good('stop-command', `It was stopped by a command in its console (${exitText(exit)})`)
+  if (exit.by === ENGINE_RESTART) {
+    return bad('engine-restart', 'The container engine was stopped or restarted, and has ended its containers')
+  }
   if (exit.background === 'lost') {
     return bad(
       'background',

@@ -95,7 +95,7 @@ async function gameExit(server: GameServer, exit: RunExit, vanished: EndContext[
   await change
   if (nextRestartAtMs !== null) context.onRestartDue(server)
   await server.note(
-    `Server has ${verdict.expected ? 'stopped' : 'crashed'} (${exitText(exit)}): ${asked?.reason ?? remark(verdict, explanation)}`,
+    `Server has ${verdict.crashed ? 'crashed' : 'stopped'} (${exitText(exit)}): ${asked?.reason ?? remark(verdict, explanation)}`,
   )
   return { ...shape, expected: verdict.expected }
 }
@@ -109,14 +109,17 @@ function endOf(server: GameServer, exit: RunExit, vanished: EndContext['vanished
   const stopping = facts.launch !== null && facts.launch.stopAtMs !== null
   const ordered = exit.ordered || stopping
   const nowMs = context.clock.nowMs()
-  const verdict = classifyExit({ spec, facts, exit, ordered, isBad: explanation.isBad, nowMs, random: context.random })
+  const { isBad, cause } = explanation
+  const isEngineRestart = cause === 'engine-restart'
+  const { random } = context
+  const verdict = classifyExit({ spec, facts, exit, ordered, isBad, isEngineRestart, nowMs, random })
   const shape: ServerExit = {
     code: exit.code,
     signal: exit.signal,
     oom: exit.oom,
     expected: verdict.expected,
     uptimeMs: Math.max(0, exit.uptimeMs),
-    cause: explanation.cause,
+    cause,
     message: explanation.message.slice(0, 500),
   }
   return { verdict, explanation, shape, stopping }

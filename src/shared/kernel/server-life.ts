@@ -59,7 +59,7 @@ export type RestartPolicy = z.infer<typeof RestartPolicy>
  */
 export const ExitCause = z.enum([
   'stopped', 'stop-sigterm', 'stop-sigkill', 'killed', 'stop-command', 'disk-limit', 'out-of-memory',
-  'finished', 'exit-code', 'signal', 'background', 'machine-restart', 'lost', 'unknown',
+  'finished', 'exit-code', 'signal', 'background', 'machine-restart', 'engine-restart', 'lost', 'unknown',
 ]) // biome-ignore format: by whom
 export type ExitCause = z.infer<typeof ExitCause>
 

@@ -64,6 +64,8 @@ export class EngineStage {
     registries: this.registries,
     clock: systemClock,
   })
+  /** Whether the next engine leaves containers alive when it ends. */
+  liveRestore = true
   #bridge = 'none'
   protected daemon: ChildProcess | undefined
   #containerd: ChildProcess | undefined
@@ -84,7 +86,7 @@ export class EngineStage {
     this.#containerd = spawn('containerd', ['--config', '/dev/null', ...folders], { stdio: 'ignore' })
   }
 
-  /** Starts the engine, which leaves containers alive when it ends. */
+  /** Starts the engine. */
   async startEngine(): Promise<void> {
     const at = (name: string): string => join(this.folder, name)
     const folders = [
@@ -102,9 +104,8 @@ export class EngineStage {
     // An engine that was killed leaves it, and the number may be somebody's by now.
     rmSync(at('pid'), { force: true })
     const log = openSync(at('log'), 'a')
-    const daemon = spawn('dockerd', [...folders, `--bridge=${this.#bridge}`, '--iptables=false', '--live-restore'], {
-      stdio: ['ignore', log, log],
-    })
+    const more = [`--bridge=${this.#bridge}`, '--iptables=false', ...(this.liveRestore ? ['--live-restore'] : [])]
+    const daemon = spawn('dockerd', [...folders, ...more], { stdio: ['ignore', log, log] })
     closeSync(log)
     this.daemon = daemon
     await until('the engine', async () => {

@@ -4,9 +4,17 @@ import type { TerminalKey } from '../../../shared/protocol/server-spec.ts'
 import { type ContainerState, containerState, record } from '../../engine/container-state.ts'
 import { ownContainers, removeContainer } from '../../engine/containers.ts'
 import { Engine, EngineAway, EngineRefusal, isMissing, plainText } from '../../engine/engine.ts'
+import { endsWithItsContainers } from '../../engine/engine-kind.ts'
 import { cgroupOfProcess, cgroupPids, foldersOf, oomKills, setIoWeight } from '../cgroup.ts'
 import { BeginFailure, type Child, type ChildDeps, type ChildEnd, type ChildKind, KEY_BYTES } from '../child.ts'
-import type { CgroupPlace, ContainerPlace, HeldRun, HolderRecord, LaunchFile } from '../holder-files.ts'
+import {
+  type CgroupPlace,
+  type ContainerPlace,
+  ENGINE_RESTART,
+  type HeldRun,
+  type HolderRecord,
+  type LaunchFile,
+} from '../holder-files.ts'
 import { removeFile, replaceJson } from '../own-files.ts'
 import { bootId, isAlive, processFacts } from '../proc.ts'
 import { send } from '../run-processes.ts'
@@ -88,6 +96,8 @@ class ContainerChild implements Child {
   readonly #streams: ContainerStreams
   readonly #deps: ChildDeps
   #oomKilled = false
+  /** Whether the end of the engine is that of the container; `undefined` until it has been asked. */
+  #isEngineBound: boolean | undefined
   /** What the kernel has counted; its groups go with the container. */
   #oomKills = 0
 
@@ -102,18 +112,23 @@ class ContainerChild implements Child {
     const { clock, sink } = this.#deps
     let awaySinceMs: number | undefined
     let wasAway = false
+    let isGone = false
     while (true) {
       try {
         const state = await containerState(this.#engine, this.#id)
         if (!state.running) {
+          const by = isGone && (await this.#endsWithEngine()) ? { by: ENGINE_RESTART } : {}
           // The engine does not keep what is said while it is away by a program that ends before it is back.
           if (wasAway)
             this.#remark('The container engine was away when the program ended; its last lines may be missing')
-          return this.#endOf(state)
+          return { ...this.#endOf(state), ...by }
         }
         awaySinceMs = undefined
         wasAway = false
+        isGone = false
         this.#countOomKills()
+        // Asked while it is there: it may be gone when the answer is needed.
+        await this.#endsWithEngine()
         await this.#notRunning()
       } catch (error) {
         if (isMissing(error)) {
@@ -122,13 +137,15 @@ class ContainerChild implements Child {
         }
         if (!(error instanceof EngineAway) && !(error instanceof EngineRefusal)) throw error
         wasAway = true
+        isGone ||= error instanceof EngineAway
         this.#countOomKills()
         // A container lives on while its engine is away, where the engine is set to leave it alive.
         if (this.#processLives()) awaySinceMs = undefined
         else awaySinceMs ??= clock.monotonicMs()
         if (awaySinceMs !== undefined && clock.monotonicMs() - awaySinceMs > AWAY_MS) {
           this.#remark('The container has ended while the container engine was away; its exit code is not known')
-          return { code: null, signal: null, atMs: sink.clock.nowMs() }
+          const end = { code: null, signal: null, atMs: sink.clock.nowMs() }
+          return this.#isEngineBound === true ? { ...end, by: ENGINE_RESTART } : end
         }
         await clock.sleep(RETRY_MS)
       }
@@ -211,6 +228,12 @@ class ContainerChild implements Child {
   #countOomKills(): void {
     const { cgroup } = this.#record.run.isolation
     if (cgroup !== null) this.#oomKills = Math.max(this.#oomKills, oomKills(cgroup))
+  }
+
+  /** An engine that does not say so is taken for one that leaves its containers alive. */
+  async #endsWithEngine(): Promise<boolean> {
+    this.#isEngineBound ??= await endsWithItsContainers(this.#engine).catch(() => undefined)
+    return this.#isEngineBound === true
   }
 
   #processLives(): boolean {

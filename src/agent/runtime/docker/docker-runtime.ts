@@ -6,7 +6,8 @@ import type { RuntimeReport } from '../../../shared/protocol/node.ts'
 import { record } from '../../engine/container-state.ts'
 import { LABEL, ownContainers, removeContainer } from '../../engine/containers.ts'
 import { Engine, EngineAway, EngineRefusal } from '../../engine/engine.ts'
-import { AgentFailure } from '../../failure.ts'
+import { isPodman } from '../../engine/engine-kind.ts'
+import { AgentFailure, NodeUnready } from '../../failure.ts'
 import type { LaunchFile } from '../../holder/holder-files.ts'
 import { errorText } from '../../logger.ts'
 import { refuseCpuSet } from '../cpu-set.ts'
@@ -115,7 +116,7 @@ export class DockerRuntime implements Runtime {
 
   async network(own: OwnNetwork | undefined): Promise<RunNetwork> {
     const engine = await this.#engine()
-    if (engine === undefined) throw new AgentFailure('UNSUPPORTED', NOT_RUNNING)
+    if (engine === undefined) throw new NodeUnready('UNSUPPORTED', NOT_RUNNING)
     return await named(() => chooseNetwork(engine, this.#options.network, own))
   }
 
@@ -125,7 +126,7 @@ export class DockerRuntime implements Runtime {
 
   async #renew(place: ServerPlace, { image, signal, progress }: RenewOptions): Promise<void> {
     const engine = await this.#engine()
-    if (engine === undefined) throw new AgentFailure('UNSUPPORTED', NOT_RUNNING)
+    if (engine === undefined) throw new NodeUnready('UNSUPPORTED', NOT_RUNNING)
     if (image === null) throw new AgentFailure('BAD_REQUEST', 'The server has no container image')
     const { runs } = this.#options
     const before = await presentImage(engine, image)
@@ -169,7 +170,7 @@ export class DockerRuntime implements Runtime {
   async #launchFile(place: ServerPlace, plan: RunPlan, signal: AbortSignal): Promise<LaunchFile> {
     const { dataDir, clock } = this.#options
     const engine = await this.#engine()
-    if (engine === undefined) throw new AgentFailure('UNSUPPORTED', NOT_RUNNING)
+    if (engine === undefined) throw new NodeUnready('UNSUPPORTED', NOT_RUNNING)
     const facts = await engineFacts(engine).catch((error: unknown) => {
       throw new AgentFailure('UNSUPPORTED', `The container engine of this node cannot be used: ${errorText(error)}`)
     })
@@ -321,9 +322,8 @@ async function named<T>(work: () => Promise<T>): Promise<T> {
     return await work()
   } catch (error) {
     if (!(error instanceof EngineAway) && !(error instanceof EngineRefusal)) throw error
-    throw new AgentFailure('UNSUPPORTED', `The container engine of this node has failed: ${error.message}`, {
-      cause: error,
-    })
+    const Failure = error instanceof EngineAway ? NodeUnready : AgentFailure
+    throw new Failure('UNSUPPORTED', `The container engine of this node has failed: ${error.message}`, { cause: error })
   }
 }
 
@@ -341,11 +341,6 @@ function isCgroupV2(info: Record<string, unknown>): boolean {
 function inWords({ doneBytes, totalBytes }: PullProgress): string {
   const mib = (bytes: number): string => (bytes / 1024 / 1024).toFixed(1)
   return totalBytes === 0 ? 'waiting for the registry' : `${mib(doneBytes)} of ${mib(totalBytes)} MiB`
-}
-
-function isPodman(version: Record<string, unknown>): boolean {
-  const parts = Array.isArray(version['Components']) ? version['Components'] : []
-  return parts.some((part: unknown) => record(part)['Name'] === 'Podman Engine')
 }
 
 /** The first process of Podman, which comes in a package of its own and which its service does not speak of. */
