@@ -197,6 +197,15 @@ describe('a console by RCON', () => {
     expect(texts(id, 'system').join()).toMatch(/could not be asked to stop \(RCON did not accept the login/)
   })
 
+  it('takes no stop command that it has refused for the reason of a later end', async () => {
+    const id = await start('unheard', { game: 'refusing' })
+    expect(await send(id, 'stop')).toMatchObject({ code: 'RCON_FAILED' })
+    process.kill(stage.peer.reports(id).at(-1)?.pid ?? 0, 'SIGKILL')
+    const { lastExit, crash } = await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
+    expect(lastExit).toMatchObject({ signal: 'SIGKILL', expected: false, cause: 'signal' })
+    expect(crash.crashed).toBe(true)
+  })
+
   it('refuses what is too long for it, by its limit', async () => {
     const id = await start('limit')
     expect(await send(id, `say ${'x'.repeat(1442)}`)).toBeNull()

@@ -46,6 +46,8 @@ export class GameServer {
   restartWait: AbortController | undefined
   /** A stop command was typed: settles when its time is over and the game has not heeded it. */
   typedStop: Promise<void> | undefined
+  /** How many stop commands are being typed. */
+  typingStops = 0
   /** A start waits for its port. */
   waitsForPort = false
   /** Its place among the starts of this node, from the start's beginning until it runs or has failed. */

@@ -140,7 +140,17 @@ export async function typeStop(
 ): Promise<void> {
   const { timeoutMs } = server.rules.stop
   await live.run.expectExit(timeoutMs)
-  await typeLine(server, live, line, { signal })
+  server.typingStops += 1
+  try {
+    await typeLine(server, live, line, { signal })
+  } catch (error) {
+    const isAnother = server.typingStops > 1 || server.power === 'stopping'
+    // What has not reached the game is no reason for its end.
+    if (!isAnother && !mayHaveArrived(error)) await live.run.expectExit(0).catch(passOver)
+    throw error
+  } finally {
+    server.typingStops -= 1
+  }
   if (server.game !== live || server.power !== 'running') return
   await server.change({ power: 'stopping' })
   const runsOn = async (): Promise<void> => {
@@ -154,6 +164,10 @@ export async function typeStop(
     if (server.context.ending.aborted) return
     server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot follow typed stop command')
   })
+}
+
+function mayHaveArrived(error: unknown): boolean {
+  return error instanceof RconUnanswered || !(error instanceof AgentFailure) || error.code === 'INTERRUPTED'
 }
 
 function messageOf(error: unknown): string {
