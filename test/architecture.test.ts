@@ -289,6 +289,22 @@ describe('types', () => {
   })
 })
 
+describe('accessors', () => {
+  /** Members of classes are indented by two blanks, those of objects by more. */
+  const ofAnObject = /^ {3,}(?:get|set) \w+\(/m
+
+  it('are of classes where much is made: an object with its own is kept until all of the heap is collected', () => {
+    const busy = program.filter((file) => /^src\/(?:daemon|agent|shared)\//.test(file))
+    expect(busy.length).toBeGreaterThan(500)
+    expect(filesWith(busy, ofAnObject)).toEqual([])
+  })
+
+  it('finds a planted one', () => {
+    expect(ofAnObject.test('  return {\n    get signal() {\n')).toBe(true)
+    expect(ofAnObject.test('class Context {\n  get signal() {\n')).toBe(false)
+  })
+})
+
 describe('packages', () => {
   const manifest: unknown = JSON.parse(readSource('package.json'))
   const lock = readSource('package-lock.json')

@@ -88,10 +88,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'the version of the schema is written after the commit of its step',
     topic: 'commit',
     file: 'src/daemon/db/migrations.ts',
-    find: `    await connection.exec(\`PRAGMA user_version = \${migration.id}\`)
-    await connection.exec('COMMIT')`,
-    replace: `    await connection.exec('COMMIT')
-    await connection.exec(\`PRAGMA user_version = \${migration.id}\`)`,
+    find: '  await connection.exec(`PRAGMA user_version = ${migration.id}`)',
+    replace: '  await connection.exec(`COMMIT; PRAGMA user_version = ${migration.id}; BEGIN IMMEDIATE`)',
     seenBy: [COMMITS],
   },
   {
@@ -106,8 +104,9 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'a step of the schema is no transaction',
     topic: 'commit',
     file: 'src/daemon/db/migrations.ts',
-    find: "  await connection.exec('BEGIN IMMEDIATE')\n  try {\n    await connection.exec(migration.sql)",
-    replace: "  try {\n    await connection.exec(migration.sql)\n    await connection.exec('BEGIN IMMEDIATE')",
+    find: '    for (step of steps) await apply(connection, step)\n',
+    replace:
+      "    await connection.exec('COMMIT')\n    for (step of steps) await apply(connection, step)\n    await connection.exec('BEGIN IMMEDIATE')\n",
     seenBy: [COMMITS],
   },
   {

@@ -25,7 +25,7 @@ export class TableChanges {
   readonly #rows = new Map<string, number>()
   /** Up to which commit rows are no longer distinguished. */
   #rowsSince = 0
-  readonly #pending = { parts: new Set<string>(), rows: new Set<string>() }
+  #pending = nothing()
   #pendingAll = false
   /** Whether a transaction of this process may be what changes the file now. */
   #busy = false
@@ -210,9 +210,9 @@ export class TableChanges {
   }
 
   #forget(): void {
-    this.#pending.parts.clear()
-    this.#pending.rows.clear()
     this.#pendingAll = false
+    // Others, since one that is cleared stays linked to what it has held before.
+    if (this.#pending.parts.size > 0 || this.#pending.rows.size > 0) this.#pending = nothing()
   }
 
   #foreign(): void {
@@ -237,6 +237,10 @@ export class TableChanges {
       for (const row of rows) this.#pending.rows.add(row)
     }
   }
+}
+
+function nothing(): { readonly parts: Set<string>; readonly rows: Set<string> } {
+  return { parts: new Set(), rows: new Set() }
 }
 
 function readsOf(named: NamedTables): (sql: string) => readonly Seen[] {

@@ -176,11 +176,10 @@ export class AnswerCache {
     this.#bytes += size - (this.#entries.get(key)?.size ?? 0)
     this.#entries.delete(key)
     this.#entries.set(key, entry)
-    for (const [oldest, { size: freed, isUsed }] of this.#entries) {
+    for (const [oldest, { size: freed }] of this.#entries) {
       if (this.#bytes <= this.#most) break
       this.#entries.delete(oldest)
       this.#bytes -= freed
-      if (!isUsed) this.#worth.wasted(oldest)
     }
   }
 
@@ -211,6 +210,21 @@ export function rightsKey(holder: Holder | undefined): string {
 
 const KEYS = new WeakMap<Holder, string>()
 
+/** Of a class: see {@link RequestContext} in context.ts. */
+class NotingAt implements At {
+  readonly q: At['q']
+  readonly #now: () => At['now']
+
+  constructor(q: At['q'], now: () => At['now']) {
+    this.q = q
+    this.#now = now
+  }
+
+  get now(): At['now'] {
+    return this.#now()
+  }
+}
+
 class OneReading implements Reading {
   readonly at: At
   seen = new Set<Seen>()
@@ -222,16 +236,10 @@ class OneReading implements Reading {
     const q = db.noting((seen) => {
       for (const one of seen) this.seen.add(one)
     })
-    const now = (): At['now'] => {
+    this.at = new NotingAt(q, () => {
       this.asksClock = true
       return this.#now
-    }
-    this.at = {
-      q,
-      get now() {
-        return now()
-      },
-    }
+    })
   }
 
   begin(ms: number): void {

@@ -11,8 +11,8 @@ interface Known {
 
 /**
  * Says which answers are kept: those that are asked for again before they are old, and before others would have driven them out. Each that is
- * kept for nothing has to be collected, which costs more than to make a small one: what is asked for once is not kept, and of what went without
- * having been given again only every second, fourth and so on is, until one is.
+ * kept for nothing has to be collected, which costs more than to make a small one: what is asked for once is not kept, and of what went old
+ * without having been given again only every second, fourth and so on is, until one is.
  */
 export class WorthKeeping {
   readonly #keys = new Map<string, Known>()
@@ -51,7 +51,7 @@ export class WorthKeeping {
     if (known !== undefined) known.wait = 1
   }
 
-  /** The kept answer went old, or was driven out, before anybody asked for it. */
+  /** The kept answer went old before anybody asked for it. */
   wasted(key: string): void {
     const known = this.#keys.get(key)
     if (known === undefined) return
