@@ -53,7 +53,7 @@ export function createBus(db: Db): Bus {
       const written: Written = { id: 0, event }
       tx.collect(EVENT_LOG, written)
       tx.onCommit(() => {
-        const numbered = { ...event, id: written.id }
+        const numbered = { id: written.id, type, serverId: event.serverId, data: clean, timestamp: tx.now }
         for (const listener of listeners) listener(numbered)
       })
       for (const work of enlisted) await work(tx, event)

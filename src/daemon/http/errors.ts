@@ -9,6 +9,9 @@ export function parsePart<T extends z.ZodType>(
   schema: T,
   raw: unknown,
 ): z.output<T> {
+  // What is wrong is put into words only where something is: most of what comes is valid.
+  const valid = schema.safeParse(raw)
+  if (valid.success) return valid.data
   const known = new Map<string, readonly string[]>()
   const parsed = schema.safeParse(raw, {
     error: (issue) => {

@@ -88,7 +88,7 @@ async function write(
   for (const { given, work, plan } of planned) {
     const row = editedRow(plan, tx.now)
     const shown = toServer(row, await viewerOf(tx, work.holder, [row]), work.deps.facts)
-    answers.set(given, { ...shown, appliesAt: plan.appliesAt })
+    answers.set(given, Object.assign(shown, { appliesAt: plan.appliesAt })) // a copy of so wide an object has a shape of its own each time
     await work.record(plan.done)
   }
   return answers
