@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type AccountsPanel, openAccountsPanel } from '../daemon/accounts-panel.ts'
+import { startPanel } from '../panel.ts'
 
 let panel: AccountsPanel
 beforeAll(async () => {
@@ -81,4 +82,22 @@ it('what is no HTTP is refused in the envelope of the API', async () => {
   const { received, closed } = await begun('NONSENSE\r\n', '')
   await closed
   expect(received()).toMatch(/^HTTP\/1\.1 400 [\s\S]*"code":"VALIDATION_ERROR"/)
+})
+
+it('what is no HTTP behind a request cuts the answer off that has begun, and writes nothing into it', async () => {
+  const whole = await startPanel()
+  const socket = connect(Number(new URL(whole.url).port), '127.0.0.1')
+  let received = ''
+  socket.setEncoding('utf8').on('data', (piece: string) => {
+    received += piece
+  })
+  socket.on('error', () => undefined) // as above
+  const closed = once(socket, 'close')
+  socket.write(`GET /api/admin/events HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${whole.adminToken}\r\n\r\n`)
+  while (!received.includes('event: ')) await once(socket, 'data')
+  socket.write('NONSENSE\r\n\r\n')
+  await closed
+  await whole.close()
+  expect(received).toMatch(/^HTTP\/1\.1 200 /)
+  expect(received).not.toContain('VALIDATION_ERROR')
 })

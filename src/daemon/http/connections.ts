@@ -131,9 +131,15 @@ export function closeGently(server: Server, stopping: AbortSignal): void {
   })
 }
 
-/** Answers what Node's parser refuses before there is a request, in the envelope of the API. */
-export function refuseMalformed(error: Error & { readonly code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET') socket.destroy()
+/** The answer that Node is writing to a connection, by the name that its own refusal of malformed requests looks at. */
+type Answering = Socket & { readonly _httpMessage?: ServerResponse | null }
+
+/**
+ * Answers what Node's parser refuses before there is a request, in the envelope of the API. A client that has begun to read another
+ * answer would take a refusal for a part of it: then the connection is cut.
+ */
+export function refuseMalformed(error: Error & { readonly code?: string }, socket: Answering): void {
+  if (error.code === 'ECONNRESET' || socket._httpMessage?.headersSent === true) socket.destroy()
   else refuseConnection(socket, malformed(error.code))
 }
 
