@@ -67,6 +67,10 @@ describe('a role', () => {
     }
   })
 
+  it('refuses names with control characters', async () => {
+    for (const name of ['a\u0000b', 'two\nlines']) expect(await codeOf(make(name, []))).toBe('VALIDATION_ERROR')
+  })
+
   it('is kept while somebody has it', async () => {
     const { id } = await make('kept')
     const ann = await person(panel, 'kept-ann', [])

@@ -2,10 +2,11 @@ import { z } from 'zod'
 import { defineEndpoint, NoData } from '../kernel/contract.ts'
 import { RoleId, UserId } from '../kernel/ids.ts'
 import { isGrantable } from '../kernel/permissions.ts'
+import { OneLine } from '../kernel/setting-values.ts'
 import { GrantList, Role } from './api-keys.ts'
 
 const params = { roleId: RoleId }
-const RoleName = z.string().trim().min(1).max(100)
+const RoleName = OneLine.trim().min(1).max(100)
 const Description = z.string().trim().max(500).nullish()
 
 export const getRolePresets = defineEndpoint({
