@@ -54,6 +54,8 @@ describe('a daemon of today with a recorded agent', () => {
     await agent.enter()
     const events = await stage.follow(server.id)
     await agent.carryOut('install')
+    // Until the end of its order is stored, a server that is said to have stopped takes no other.
+    await events.until('the end of the install', (r) => r.of('server_command_done').length === 1)
     await stage.status(server, 'stopped')
     for (const [index, action] of (['start', 'restart'] as const).entries()) {
       await panel.client.call(powerServer, { params: { serverId: server.id }, body: { action, graceSeconds: 5 } })

@@ -128,7 +128,7 @@ class ContainerChild implements Child {
         isGone = false
         this.#countOomKills()
         // Asked while it is there: it may be gone when the answer is needed.
-        await this.#endsWithEngine()
+        void this.#endsWithEngine()
         await this.#notRunning()
       } catch (error) {
         if (isMissing(error)) {
