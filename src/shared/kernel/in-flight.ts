@@ -10,10 +10,6 @@ interface Box<V> {
 export class InFlight<K, V extends object> {
   readonly #boxes = new Map<K, Box<V>>()
 
-  get size(): number {
-    return this.#boxes.size
-  }
-
   get(key: K): V | undefined {
     return this.#boxes.get(key)?.value
   }
