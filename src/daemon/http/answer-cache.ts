@@ -210,7 +210,7 @@ export function rightsKey(holder: Holder | undefined): string {
 
 const KEYS = new WeakMap<Holder, string>()
 
-/** Of a class: see {@link RequestContext} in context.ts. */
+/** Of a class, for what context.ts says of the signal of a request. */
 class NotingAt implements At {
   readonly q: At['q']
   readonly #now: () => At['now']
