@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Clock, isoTime, systemClock } from '../shared/kernel/time.ts'
-import { collectAll, collectUnused, keepHeapSmall, youngRoom } from '../shared/platform/collect.ts'
+import { collectAll, collectUnused, compactScattered, keepHeapSmall, youngRoom } from '../shared/platform/collect.ts'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
 import type { LogOutput } from '../shared/platform/log-output.ts'
 import { ExposedPath } from '../shared/platform/private-folder.ts'
@@ -147,7 +147,7 @@ const QUIET_SHARE = 0.05
 /** So often V8 is asked for the room of the young ones in a quiet time. */
 const QUIET_COLLECTIONS = 5
 
-/** Of the 16 MiB, and the same again, that the room of the young ones has where much is done; V8 itself begins with one. */
+/** Of the 12 MiB that the room of the young ones has where much is done; V8 itself begins with one. */
 const SMALL_ROOM = 4 * 1024 * 1024
 
 /**
@@ -162,13 +162,26 @@ export function spareMemory(): void {
   }, START_MS).unref()
 }
 
+/** After so many looks in a busy time, old objects may be moved together. */
+const BUSY_LOOKS = 1
+
+interface Sparing {
+  /** So many more are asked for. */
+  readonly collections: number
+  readonly isStart: boolean
+  /** In a busy time, since old objects were moved together. */
+  readonly looks?: number
+}
+
 /** V8 makes the room of the young ones smaller only in a collection that finds it filled slowly, and not in each of those. */
-function spareInQuiet({ collections, isStart }: { readonly collections: number; readonly isStart: boolean }): void {
+function spareInQuiet({ collections, isStart, looks = 0 }: Sparing): void {
   const before = process.cpuUsage()
   setTimeout(() => {
     const { user, system } = process.cpuUsage(before)
-    if ((user + system) / 1000 > QUIET_MS * QUIET_SHARE)
-      return spareInQuiet({ collections: QUIET_COLLECTIONS, isStart })
+    if ((user + system) / 1000 > QUIET_MS * QUIET_SHARE) {
+      const isTime = looks >= BUSY_LOOKS && compactScattered()
+      return spareInQuiet({ collections: QUIET_COLLECTIONS, isStart, looks: isTime ? 0 : looks + 1 })
+    }
     if (!isStart && youngRoom() <= SMALL_ROOM) return spareInQuiet({ collections: QUIET_COLLECTIONS, isStart })
     if (collections === 0) return spareInQuiet({ collections, isStart })
     if (isStart) collectUnused()

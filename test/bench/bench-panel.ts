@@ -24,7 +24,7 @@ export const ROOT = { email: 'root@example.org', password: 'Correct horse 9 batt
 const PROFILES = process.env['PANEL_BENCH_PROFILES']
 
 /** What `./panel` sets for what it starts. */
-export const AS_STARTED = { MALLOC_ARENA_MAX: '2' } as const
+export const AS_STARTED = { MALLOC_ARENA_MAX: '2', MALLOC_MMAP_THRESHOLD_: '70000' } as const
 
 const RAISED = {
   PANEL_LIMITS__REQUESTS_PER_MINUTE: '100000000',

@@ -340,7 +340,7 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'a cached answer keeps what was in memory',
     topic: 'cached answers',
     file: 'src/daemon/http/answer-cache.ts',
-    find: 'if (!Object.is(look(), was)) return false',
+    find: 'if (!Object.is(look(of), was)) return false',
     replace: 'if (look === was) return false',
     seenBy: CACHED,
   },
@@ -351,5 +351,13 @@ export const MUTANTS: readonly Mutant[] = [
     find: "if (holder === undefined) return ''",
     replace: "if (holder?.userId !== '') return ''",
     seenBy: CACHED,
+  },
+  {
+    title: 'a connection that waits for its turn is never read again',
+    topic: 'cached answers',
+    file: 'src/daemon/http/reading-pace.ts',
+    find: 'connection.resume()',
+    replace: 'connection.address()',
+    seenBy: ['test/daemon/reading-pace.test.ts'],
   },
 ]

@@ -5,6 +5,13 @@
 export class ShortReads {
   #underWay = 0
   readonly #waiting = new Set<() => void>()
+  /** Called after the end of each. */
+  onEnd: (() => void) | undefined
+
+  /** How many there are now. */
+  get underWay(): number {
+    return this.#underWay
+  }
 
   /** Runs `read` as one of them; answers what it answers. */
   async run<T>(read: () => Promise<T>): Promise<T> {
@@ -14,6 +21,7 @@ export class ShortReads {
     } finally {
       this.#underWay -= 1
       if (this.#underWay === 0) for (const pass of this.#waiting) pass()
+      this.onEnd?.()
     }
   }
 

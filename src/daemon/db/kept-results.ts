@@ -2,6 +2,7 @@ import type { CompiledQuery, Kysely } from 'kysely'
 import type { Queries } from './db.ts'
 import type { Schema } from './schema.ts'
 import type { ConnectionSource } from './sqlite/dialect.ts'
+import { cachedBySql } from './sqlite/named-tables.ts'
 import { rowsBy, SqliteQueries } from './sqlite/queries.ts'
 import type { TableChanges } from './table-changes.ts'
 import { keepingTo, type RowsById, type Seen } from './table-parts.ts'
@@ -26,6 +27,9 @@ export class KeptResults {
   /** What a statement reads. */
   readonly readBy: TableChanges['readBy']
   readonly #kept = new Map<string, Kept>()
+  /** Statements by numbers: a key with all of its statement is some kilobytes, of which there are thousands. */
+  readonly #numberOf = cachedBySql(() => (this.#numbers += 1))
+  #numbers = 0
   #rows = 0
 
   constructor(readBy: TableChanges['readBy']) {
@@ -34,7 +38,7 @@ export class KeptResults {
 
   async rowsOf<O>(asked: Asked<O>, sight: Sight): Promise<readonly O[]> {
     const { sql, parameters, run, stays, keepsTo } = asked
-    const key = `${sql} ${JSON.stringify(parameters)}`
+    const key = `${this.#numberOf(sql)} ${JSON.stringify(parameters)}`
     const since = sight.moment()
     const known = this.#kept.get(key)
     if (known !== undefined && since !== undefined && sight.unmoved(known.seen, known.since)) {

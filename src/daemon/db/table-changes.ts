@@ -5,6 +5,16 @@ import { changedParts, type Seen, seenBy } from './table-parts.ts'
 
 const DONE = Promise.resolve()
 
+/** Hundreds of requests that wait together are hundreds that V8 copies in each of its collections. */
+const MOST_ASKING = 32
+
+/** Those who wait for the next look. */
+interface Looking {
+  readonly done: Promise<void>
+  readonly resolve: () => void
+  asking: number
+}
+
 /** Far more rows than are written between two times that somebody looks at what was made of them. */
 const MOST_ROWS = 50_000
 
@@ -37,7 +47,8 @@ export class TableChanges {
   #insideIsKnown = false
   /** The look that has been made in this turn, and the one that is going to be. */
   #look: { readonly isKnown: boolean } | undefined
-  #looking: Promise<void> | undefined
+  #looking: Looking | undefined
+  #isPlanned = false
   #isClosed = false
   /** What the writer calls the state of the file; it changes with commits of other connections alone. */
   #dataVersion: unknown
@@ -64,21 +75,39 @@ export class TableChanges {
 
   /**
    * Looks whether anything is committed that is not counted yet: once for all who ask in one turn of the event loop, when everything that has
-   * come in is read. Whoever asked came before that look, so what is committed after it is nothing that they must see: until this turn's work
+   * come in is read, or when {@link MOST_ASKING} have asked. Whoever asked came before that look, so what is committed after it is nothing that they must see: until this turn's work
    * is done, {@link TableChanges.moment} goes by it. A look takes a tenth of a cached answer.
    */
   looked(): Promise<void> {
     if (this.#look !== undefined) return DONE
-    this.#looking ??= new Promise((resolve) => {
+    this.#looking ??= this.#nextLook()
+    this.#looking.asking += 1
+    const { done } = this.#looking
+    if (this.#looking.asking === MOST_ASKING) this.#lookNow()
+    return done
+  }
+
+  #nextLook(): Looking {
+    if (!this.#isPlanned) {
+      this.#isPlanned = true
       setImmediate(() => {
-        this.#looking = undefined
-        if (!this.#isClosed) this.#look = { isKnown: this.#index.isKnown() }
-        resolve()
-        // Behind all that goes on from here without waiting for anything else.
-        queueMicrotask(() => process.nextTick(() => (this.#look = undefined)))
+        this.#isPlanned = false
+        this.#lookNow()
       })
-    })
-    return this.#looking
+    }
+    let resolve = (): void => undefined
+    const done = new Promise<void>((done) => (resolve = done))
+    return { done, resolve, asking: 0 }
+  }
+
+  #lookNow(): void {
+    const looking = this.#looking
+    if (looking === undefined) return
+    this.#looking = undefined
+    if (!this.#isClosed) this.#look = { isKnown: this.#index.isKnown() }
+    looking.resolve()
+    // Behind all that goes on from here without waiting for anything else.
+    queueMicrotask(() => process.nextTick(() => (this.#look = undefined)))
   }
 
   /** The present moment for {@link TableChanges.unmoved}; `undefined` while something is committed that is not counted yet. */

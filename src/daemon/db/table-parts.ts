@@ -32,7 +32,18 @@ export interface RowsById {
 
 /** What a query sees that reads these rows alone: also those that are not there, which may be added. */
 export function seenRows({ table, ids }: RowsById): Seen {
-  return { table, parts: [table + ANYTHING, table + SOME, table + ADDED], rows: ids.map((id) => rowOf(table, id)) }
+  return { table, parts: partsOfRows(table), rows: ids.map((id) => rowOf(table, id)) }
+}
+
+/** One for each table: it is kept with thousands of answers. */
+const partsByTable = new Map<string, readonly string[]>()
+
+function partsOfRows(table: string): readonly string[] {
+  const known = partsByTable.get(table)
+  if (known !== undefined) return known
+  const parts = [table + ANYTHING, table + SOME, table + ADDED]
+  partsByTable.set(table, parts)
+  return parts
 }
 
 /** What a query sees that keeps to certain rows of one of its tables. */

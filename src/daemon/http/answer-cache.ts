@@ -5,14 +5,19 @@ import type { At } from '../access/relations.ts'
 import type { Db } from '../db/db.ts'
 import type { Seen } from '../db/table-parts.ts'
 import { GrantEnds } from './grant-ends.ts'
+import { Places } from './places.ts'
 import { WorthKeeping } from './worth-keeping.ts'
 
 /** What a cached answer is made from: only what is taken from here may change it. */
 export interface Reading {
   /** Reads the database; what its queries see is noted. Where `now` is asked for, the answer lasts until the next grant ends. */
   readonly at: At
-  /** Takes a value of the memory or of the clock: as soon as `look` gives another one (by `Object.is`), the answer is made anew. */
+  /**
+   * Takes a value of the memory or of the clock: as soon as `look` gives another one (by `Object.is`), the answer is made anew. A function that
+   * is the same for all answers, with what it is to look at, is less to keep than one of each answer's own.
+   */
   live<T>(look: () => T): T
+  live<T, O>(look: (of: O) => T, of: O): T
 }
 
 /** An answer as it goes out. */
@@ -25,8 +30,8 @@ export interface CachedAnswer {
 /** Far more than an answer beside its bytes and its key. */
 const OVERHEAD = 1000
 const MOST_FREE = 64
-/** Several for each connection to the database that reads; more would only hold memory for longer. */
-const MOST_MADE = 16
+/** So many are made at once. What a page is made of is large, and more would only hold it for longer; of single objects many are read by one statement. */
+const MOST_MADE = { page: 4, single: 48 } as const
 /** One answer must not drive out all others. */
 const SHARE = 8
 /** Longer than any question that means something: who asks by longer ones, each another, must not have them kept. */
@@ -56,7 +61,8 @@ interface Running {
 }
 
 interface Value {
-  readonly look: () => unknown
+  readonly look: (of: unknown) => unknown
+  readonly of: unknown
   readonly was: unknown
 }
 
@@ -75,13 +81,12 @@ export class AnswerCache {
   readonly #ends: GrantEnds
   readonly #entries = new Map<string, Entry>()
   readonly #worth: WorthKeeping
-  /** At most {@link MOST_MADE}. A map would hold on to them: see db/read-together.ts. */
+  /** As many as there are {@link Places}. A map would hold on to them: see db/read-together.ts. */
   readonly #running: Running[] = []
   /** Each has a query builder of its own, which costs more than a small query: they are used again. */
   readonly #free: OneReading[] = []
   #bytes = 0
-  #making = 0
-  readonly #waiting: (() => void)[] = []
+  readonly #places = { page: new Places(MOST_MADE.page), single: new Places(MOST_MADE.single) }
 
   /** `most`: how many bytes it keeps; 0 makes every answer anew. */
   constructor({ db, clock, most }: { db: Db; clock: Clock; most: number }) {
@@ -113,24 +118,11 @@ export class AnswerCache {
   }
 
   /** Makes the answer, unless the same is being made already of what is there now, or was while this one waited. */
-  async make(key: string, make: Make): Promise<CachedAnswer> {
+  async make(key: string, make: Make, kind: keyof typeof MOST_MADE): Promise<CachedAnswer> {
     if (this.#most === 0) return this.#made(key, { make, since: undefined })
-    const hasWaited = await this.#turn()
-    try {
-      return (hasWaited ? await this.find(key) : undefined) ?? (await this.#makeNow(key, make))
-    } finally {
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#making -= 1
-      else next()
-    }
-  }
-
-  /** Answers are made a few at a time, first come first served. Resolves with whether there was something to wait for. */
-  async #turn(): Promise<boolean> {
-    const mustWait = this.#making >= MOST_MADE
-    if (mustWait) await new Promise<void>((resolve) => this.#waiting.push(resolve))
-    else this.#making += 1
-    return mustWait
+    return await this.#places[kind].within(
+      async (hasWaited) => (hasWaited ? await this.find(key) : undefined) ?? (await this.#makeNow(key, make)),
+    )
   }
 
   async #makeNow(key: string, make: Make): Promise<CachedAnswer> {
@@ -190,7 +182,7 @@ export class AnswerCache {
       // A clock that was set back brings ended grants to life again.
       if (ms < from || ms >= until) return false
     }
-    for (const { look, was } of values) if (!Object.is(look(), was)) return false
+    for (const { look, of, was } of values) if (!Object.is(look(of), was)) return false
     return true
   }
 }
@@ -249,9 +241,9 @@ class OneReading implements Reading {
     this.#now = isoTime(ms)
   }
 
-  readonly live = <T>(look: () => T): T => {
-    const was = look()
-    this.values.push({ look, was })
+  readonly live = <T>(look: (of: never) => T, of?: unknown): T => {
+    const was = look(of as never) // by the signature of Reading
+    this.values.push({ look: look as Value['look'], of, was })
     return was
   }
 }

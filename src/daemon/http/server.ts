@@ -34,7 +34,7 @@ import type { Settings } from '../core/settings.ts'
 import type { ShortReads } from '../core/short-reads.ts'
 import type { SystemErrors } from '../core/system-errors.ts'
 import type { Db } from '../db/db.ts'
-import { AnswerCache, rightsKey } from './answer-cache.ts'
+import { AnswerCache, type Reading, rightsKey } from './answer-cache.ts'
 import { enveloping, send, sendRaw } from './answers.ts'
 import { byteStream } from './byte-stream.ts'
 import { createCallers } from './callers.ts'
@@ -47,6 +47,7 @@ import { createHostCheck } from './hosts.ts'
 import type { Idempotency, SentAnswer } from './idempotency.ts'
 import { readJsonBodies } from './json-bodies.ts'
 import { type Counted, createRateLimits, type RateLimits } from './rate-limits.ts'
+import { ReadingPace } from './reading-pace.ts'
 import { requestIds } from './request-ids.ts'
 import type { CachedContext, CachedRoute, Context, PlainRoute, Route } from './route.ts'
 import { isKnownTo, sendStream } from './stream-answer.ts'
@@ -109,6 +110,7 @@ export interface HttpServer {
   /** Address limit, caller, key limit, in that order. */
   identify(endpoint: Endpoint, request: FastifyRequest, reply: FastifyReply): Promise<Caller | undefined>
   readonly answers: AnswerCache
+  readonly pace: ReadingPace
   /** The same, and the permission: before the body. */
   admit(endpoint: Endpoint | StreamEndpoint): (request: FastifyRequest, reply: FastifyReply) => Promise<void>
   context(endpoint: Endpoint | StreamEndpoint, request: FastifyRequest, reply: FastifyReply): Context
@@ -214,6 +216,7 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
     app,
     deps,
     limits,
+    pace: new ReadingPace(deps.reads),
     answers: new AnswerCache({ db: deps.db, clock: deps.clock, most: deps.cacheBytes ?? CACHE_BYTES }),
     identify: (...of) => {
       refuseWhenStopping()
@@ -258,6 +261,7 @@ export function addRoute(http: HttpServer, route: Route): void {
         durationMs: Math.round(reply.elapsedTime),
       }
       request.log.debug(fields, 'request answered')
+      if (endpoint.cached) http.pace.answered(request.socket)
       done()
     },
     ...('handleCached' in route ? { handler: cached(http, route) } : plain(http, route)),
@@ -300,24 +304,24 @@ function cached(http: HttpServer, { endpoint, handleCached }: CachedRoute): Rout
   if (!endpoint.cached) throw new Error(`the contract of ${endpoint.id} does not say that its answers are cached`)
   const params = z.object(endpoint.params)
   const envelope = enveloping(endpoint)
+  const kind = endpoint.paged ? 'page' : 'single'
   const fail: CachedContext['fail'] = (code, message, meta) => {
     throw new PanelError(code, message, meta === undefined ? {} : { meta })
   }
   const serveCached = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const caller = await http.identify(endpoint, request, reply)
     const key = `${rightsKey(caller)} ${request.url}`
-    const answer =
-      (await http.answers.find(key)) ??
-      (await http.answers.make(key, async (reading) => {
-        await permit(reading.at, endpoint.access, caller, request.params as Record<string, string>) // as in admit
-        const input = {
-          params: parsePart('params', params, request.params),
-          query: isDeclared(endpoint.query) ? parsePart('query', endpoint.query, request.query) : undefined,
-          body: undefined,
-        }
-        const { at, live } = reading
-        return envelope(await handleCached(input as never, { at, live, holder: caller, fail }), input) // as in serve
-      }))
+    const make = async (reading: Reading): Promise<Buffer> => {
+      await permit(reading.at, endpoint.access, caller, request.params as Record<string, string>) // as in admit
+      const input = {
+        params: parsePart('params', params, request.params),
+        query: isDeclared(endpoint.query) ? parsePart('query', endpoint.query, request.query) : undefined,
+        body: undefined,
+      }
+      const { at, live } = reading
+      return envelope(await handleCached(input as never, { at, live, holder: caller, fail }), input) // as in serve
+    }
+    const answer = (await http.answers.find(key)) ?? (await http.answers.make(key, make, kind))
     reply.header('etag', `"${answer.etag}"`)
     if (isKnownTo(request, answer.etag)) return reply.status(304).send()
     return send(reply, { status: endpoint.status, payload: answer.payload })

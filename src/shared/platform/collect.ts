@@ -1,4 +1,5 @@
-import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8'
+import { constants, type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks'
+import { getHeapSpaceStatistics, type HeapSpaceInfo, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /** So much may wait to be collected. */
@@ -41,7 +42,7 @@ export function collectPassed(bytes: number): void {
 const V8_OLD_AGE = 5
 
 /** How much more than what was in use V8 lets a heap become before it looks for garbage again, in percent. */
-const GROWS_PERCENT = 20
+const GROWS_PERCENT = 10
 
 /**
  * When V8 begins to mark what is in use, in percent of the way to that limit. By itself it begins when what is left is less than the room of the
@@ -50,18 +51,30 @@ const GROWS_PERCENT = 20
 const MARKED_FROM_PERCENT = 95
 
 /**
+ * So much room the young ones may have, in both halves together. V8 by itself goes up to 32 MiB. Of requests that are worked on a few at a time, a collection
+ * of less finds as little alive; those of hundreds at once it would copy again and again.
+ */
+const MOST_YOUNG_BYTES = 12 * 1024 * 1024
+
+/**
  * Keeps the heap of this process small from now on: V8 by itself lets it become twice as large as it has to be. It costs a collection
- * beside the work every few seconds while much is done. The room of the young ones stays V8's own: with less than what hundreds of requests
- * use at once, each costs twice as much.
+ * beside the work every few seconds while much is done. The room of the young ones is {@link MOST_YOUNG_BYTES} at most, but for what one turn of the event
+ * loop takes.
  */
 export function keepHeapSmall(): void {
   setFlagsFromString(`--heap-growing-percent=${GROWS_PERCENT}`)
   setFlagsFromString(`--incremental-marking-soft-trigger=${MARKED_FROM_PERCENT}`)
   setFlagsFromString(`--incremental-marking-hard-trigger=${MARKED_FROM_PERCENT}`)
+  isSmall = true
+  watched.observe({ entryTypes: ['gc'] })
+  keepToRoom()
 }
 
-/** Collects all garbage now, such as that of a start, and lets V8 see from where the heap grows; it takes some ten milliseconds. */
+/**
+ * Collects all garbage now, such as that of a start, moves what is left together, and lets V8 see from where the heap grows; it takes some ten milliseconds.
+ */
 export function collectAll(): void {
+  set('optimize-for-size', true) // objects are moved together where a fifth of a page is free, not only where most of it is
   run()
 }
 
@@ -71,10 +84,55 @@ export function collectAll(): void {
  */
 export function collectUnused(): void {
   setFlagsFromString('--bytecode-old-age=1')
-  setFlagsFromString('--optimize-for-size') // objects are moved together where a fifth of a page is free, not only where most of it is
-  run()
-  setFlagsFromString('--no-optimize-for-size')
+  collectAll()
   setFlagsFromString(`--bytecode-old-age=${V8_OLD_AGE}`)
+}
+
+/** V8's own factor by which the room of the young ones grows, and with how much of each half it begins. */
+const [V8_GROWTH, LEAST_HALF] = [2, 1024 * 1024]
+
+/** Whether this process keeps its heap small. */
+let isSmall = false
+/** Whether the next collection of all that V8 begins by itself moves old objects together. */
+let isCompacting = false
+
+/**
+ * Sees each collection, after which the young ones may have another room than they are to have: V8 takes some away when it finds it filled slowly, and says so to
+ * nobody. Costs a hundredth of a collection.
+ */
+const watched = new PerformanceObserver((list) => {
+  if (list.getEntries().some(isOfAll)) isCompacting = false
+  keepToRoom()
+})
+
+/** Whether it was more than a collection of the young ones; `detail` as Node documents it. */
+function isOfAll({ detail }: PerformanceEntry & { readonly detail?: { readonly kind?: number } }): boolean {
+  return detail?.kind !== constants.NODE_PERFORMANCE_GC_MINOR
+}
+
+/** Lets the young ones have more room until they have enough, by one step, and less when they have had too much. */
+function keepToRoom(): void {
+  const room = isSmall ? youngRoom() : 0
+  const half = Math.max(room / 2, LEAST_HALF)
+  const growth = isSmall ? Math.max(Math.floor(MOST_YOUNG_BYTES / 2 / half), 1) : V8_GROWTH
+  set('semi-space-growth-factor', holders > 0 ? 1 : growth)
+  // The collections that V8 begins by itself then also take room from the young ones.
+  set('optimize-for-size', room > MOST_YOUNG_BYTES || isCompacting)
+}
+
+/** So many bytes between old objects are worth moving these together. */
+const MOST_SCATTERED_BYTES = 10 * 1024 * 1024
+
+/**
+ * Has old objects moved together in the next collection of all, while there is much room between them: what comes and goes at high rates leaves some of each page, and V8 by itself looks at
+ * pages of which most is free. For a time that is too busy for {@link collectAll}. Answers whether there is.
+ */
+export function compactScattered(): boolean {
+  const { space_size = 0, space_used_size = 0 } = spaceOf('old_space') ?? {}
+  if (!isSmall || space_size - space_used_size < MOST_SCATTERED_BYTES) return false
+  isCompacting = true
+  keepToRoom()
+  return true
 }
 
 let holders = 0
@@ -84,7 +142,7 @@ const READ_MS = 30_000
 
 /**
  * Keeps the room of the young ones as it is for as long as work goes on that makes much garbage for hours beside other work: V8 by itself would
- * let it become 16 MiB twice, and the rest of the heap as much larger. Begins with a collection, by which V8 sees from where the heap
+ * let it become larger by the most that it may have, and the rest of the heap as much. Begins with a collection, by which V8 sees from where the heap
  * grows. Answers what ends it, half a minute later.
  */
 export function keepYoungSmall(): () => void {
@@ -96,29 +154,38 @@ export function keepYoungSmall(): () => void {
     isOver = true
     setTimeout(() => {
       holders -= 1
-      if (holders === 0) growYoung(true)
+      keepToRoom()
     }, READ_MS).unref()
   }
 }
 
 /** The bytes that V8 keeps for young objects. */
 export function youngRoom(): number {
-  return getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')?.space_size ?? 0
+  return spaceOf('new_space')?.space_size ?? 0
+}
+
+function spaceOf(name: string): HeapSpaceInfo | undefined {
+  return getHeapSpaceStatistics().find(({ space_name }) => space_name === name)
 }
 
 /**
- * V8 takes what outlives a collection as a sign that the young ones need more room, up to 16 MiB that it keeps for a minute. A thousand collections that were
+ * V8 takes what outlives a collection as a sign that the young ones need more room, up to its most, which it keeps for a minute. A thousand collections that were
  * asked for are no such sign.
  */
 function run(...options: Parameters<Collect>): void {
   collect ??= collector()
-  growYoung(false)
+  set('semi-space-growth-factor', 1)
   collect(...options)
-  if (holders === 0) growYoung(true)
+  keepToRoom()
 }
 
-function growYoung(may: boolean): void {
-  setFlagsFromString(`--semi-space-growth-factor=${may ? 2 : 1}`) // 2 is V8's own
+const flags = new Map<string, number | boolean>()
+
+/** Sets an option of V8, unless it is set so already. */
+function set(name: string, value: number | boolean): void {
+  if (flags.get(name) === value) return
+  flags.set(name, value)
+  setFlagsFromString(typeof value === 'number' ? `--${name}=${value}` : `--${value ? '' : 'no-'}${name}`)
 }
 
 function collector(): Collect {

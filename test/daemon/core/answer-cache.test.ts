@@ -24,7 +24,7 @@ afterAll(async () => {
 /** How many of the answers to these questions are kept, when each has been asked for twice in a row. */
 async function kept(keys: readonly string[]): Promise<number> {
   const cache = new AnswerCache({ db, clock: systemClock, most: MOST })
-  for (const key of keys.flatMap((one) => [one, one])) await cache.make(key, async () => Buffer.from('{}'))
+  for (const key of keys.flatMap((one) => [one, one])) await cache.make(key, async () => Buffer.from('{}'), 'single')
   const found = await Promise.all(keys.map((key) => cache.find(key)))
   return found.filter((answer) => answer !== undefined).length
 }

@@ -17,7 +17,9 @@ export class ReaderPool {
     const connections: Connection[] = []
     for (let i = 0; i < READERS; i++) {
       const connection = await Connection.open(file, 'existing', explain)
-      await connection.exec('PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA query_only = ON')
+      await connection.exec(
+        'PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -500; PRAGMA query_only = ON',
+      )
       connections.push(connection)
     }
     return new ReaderPool(connections)

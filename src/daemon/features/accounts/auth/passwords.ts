@@ -1,12 +1,14 @@
+import { availableParallelism } from 'node:os'
 import { newSecret } from '../../../core/secrets.ts'
 import { tooMany } from './turns.ts'
 
 /** Argon2id: 19 MiB, two passes, one lane. Argon2id is the library's default algorithm. */
 const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
-const AT_ONCE = 2
+/** Each holds 19 MiB, and a processor that the games of the machine have no use of meanwhile. */
+const AT_ONCE = availableParallelism() < 4 ? 1 : 2
 const WAITING = 256
 
-/** Hashes and checks passwords, two at a time; beyond a bounded queue it fails with RATE_LIMITED. */
+/** Hashes and checks passwords, two at a time, or one where there are fewer than four processors; beyond a bounded queue it fails with RATE_LIMITED. */
 export interface Passwords {
   hash(password: string): Promise<string>
   /** Whether the password is the one behind the hash. Without a hash the answer is no, after the same work. */

@@ -3,7 +3,6 @@ import type { Node, NodeStatus } from '../../../../shared/api/nodes.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
 import { RuntimeReport } from '../../../../shared/protocol/node.ts'
 import { parseJson } from '../../../db/json.ts'
-import type { Reading } from '../../../http/answer-cache.ts'
 import { portRangesOf } from './port-ranges.ts'
 import type { NodeRow } from './rows.ts'
 
@@ -22,7 +21,11 @@ const Runtimes = z.array(RuntimeReport)
 const Addresses = z.array(z.string())
 
 /** The node of the API; what is not in its row is looked at through `live`, for answers that are cached. */
-export function nodeView(row: NodeRow, presence: Presence, live: Reading['live'] = (look) => look()): NodeAnswer {
+export function nodeView(
+  row: NodeRow,
+  presence: Presence,
+  live: <T>(look: () => T) => T = (look) => look(),
+): NodeAnswer {
   const { id, maintenance, lastSeenAt } = row
   return {
     id: row.id,

@@ -38,12 +38,11 @@ export interface ViewFacts {
 export function liveFacts(facts: ViewFacts, { live }: Pick<Reading, 'live'>): ViewFacts {
   return {
     templates: facts.templates, // by what is in the row alone
-    isOnline: (nodeId) => live(() => facts.isOnline(nodeId)),
-    usage: (serverId) => live(() => facts.usage(serverId)),
-    isStored: (server) => live(() => facts.isStored(server)),
+    isOnline: (nodeId) => live(facts.isOnline, nodeId),
+    usage: (serverId) => live(facts.usage, serverId),
+    isStored: ({ id, nodeId }) => live(facts.isStored, { id, nodeId }),
     observed: (row) => {
-      const server = { id: row.id, nodeId: row.nodeId }
-      if (live(() => facts.isStored(server))) return row
+      if (live(facts.isStored, { id: row.id, nodeId: row.nodeId })) return row
       live(Symbol) // no two are the same: nobody says when what is not stored changes
       return facts.observed(row)
     },
