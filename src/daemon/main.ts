@@ -4,7 +4,14 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Clock, isoTime, systemClock } from '../shared/kernel/time.ts'
-import { collectAll, collectUnused, compactScattered, keepHeapSmall, youngRoom } from '../shared/platform/collect.ts'
+import {
+  collectAll,
+  collectUnused,
+  compactScattered,
+  keepHeapSmall,
+  keepYoungLimited,
+  youngRoom,
+} from '../shared/platform/collect.ts'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
 import type { LogOutput } from '../shared/platform/log-output.ts'
 import { ExposedPath } from '../shared/platform/private-folder.ts'
@@ -157,6 +164,7 @@ const SMALL_ROOM = 4 * 1024 * 1024
 export function spareMemory(): void {
   keepHeapSmall()
   setTimeout(() => {
+    keepYoungLimited()
     collectAll()
     spareInQuiet({ collections: QUIET_COLLECTIONS, isStart: true })
   }, START_MS).unref()

@@ -33,7 +33,7 @@ it('what has passed is collected: often the young, after many bytes all, and all
 /** Rooms of the young ones in a process of its own, each after that step. */
 function rooms(steps: string): number[] {
   const program = `
-    import { collectAll, collectUnused, keepHeapSmall, keepYoungSmall, youngRoom } from ${JSON.stringify(join(DIST, 'src/shared/platform/collect.js'))}
+    import { collectAll, collectUnused, keepHeapSmall, keepYoungLimited, youngRoom } from ${JSON.stringify(join(DIST, 'src/shared/platform/collect.js'))}
     import { setImmediate } from 'node:timers/promises'
     const live = []
     let count = 0
@@ -54,6 +54,7 @@ it('a heap that is kept small has room for many young ones when there are many, 
   const [before = 0, first = 0, again = 0] = rooms(`
     const before = youngRoom()
     keepHeapSmall()
+    keepYoungLimited()
     collectAll()
     const first = await busy()
     collectUnused()
@@ -70,6 +71,7 @@ it('what the young ones have had too much before is taken from them again while 
     const all = Array.from({ length: 3_000_000 }, (_, i) => ({ i })) // within one turn
     const before = youngRoom()
     keepHeapSmall()
+    keepYoungLimited()
     for (let i = 0; i < 50 && youngRoom() > 12 * 1024 * 1024; i++) {
       all.length = 0
       for (let k = 0; k < 100_000; k++) all.push({ k }) // has V8 collect all

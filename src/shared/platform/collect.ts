@@ -58,13 +58,19 @@ const MOST_YOUNG_BYTES = 12 * 1024 * 1024
 
 /**
  * Keeps the heap of this process small from now on: V8 by itself lets it become twice as large as it has to be. It costs a collection
- * beside the work every few seconds while much is done. The room of the young ones is {@link MOST_YOUNG_BYTES} at most, but for what one turn of the event
- * loop takes.
+ * beside the work every few seconds while much is done.
  */
 export function keepHeapSmall(): void {
   setFlagsFromString(`--heap-growing-percent=${GROWS_PERCENT}`)
   setFlagsFromString(`--incremental-marking-soft-trigger=${MARKED_FROM_PERCENT}`)
   setFlagsFromString(`--incremental-marking-hard-trigger=${MARKED_FROM_PERCENT}`)
+}
+
+/**
+ * Keeps the room of the young ones small too, from now on: {@link MOST_YOUNG_BYTES} at most, but for what one turn of the event loop takes. Not while a
+ * program starts, which makes much that stays.
+ */
+export function keepYoungLimited(): void {
   isSmall = true
   watched.observe({ entryTypes: ['gc'] })
   keepToRoom()
@@ -91,7 +97,7 @@ export function collectUnused(): void {
 /** V8's own factor by which the room of the young ones grows, and with how much of each half it begins. */
 const [V8_GROWTH, LEAST_HALF] = [2, 1024 * 1024]
 
-/** Whether this process keeps its heap small. */
+/** Whether the room of the young ones is limited in this process. */
 let isSmall = false
 /** Whether the next collection of all that V8 begins by itself moves old objects together. */
 let isCompacting = false
