@@ -48,6 +48,7 @@ export class TableChanges {
   /** The look that has been made in this turn, and the one that is going to be. */
   #look: { readonly isKnown: boolean } | undefined
   #looking: Looking | undefined
+  /** Whether a look is going to be made at the end of this turn. */
   #isPlanned = false
   #isClosed = false
   /** What the writer calls the state of the file; it changes with commits of other connections alone. */

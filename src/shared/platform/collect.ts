@@ -71,7 +71,7 @@ export function keepHeapSmall(): void {
  * program starts, which makes much that stays.
  */
 export function keepYoungLimited(): void {
-  isSmall = true
+  isLimited = true
   watched.observe({ entryTypes: ['gc'] })
   keepToRoom()
 }
@@ -98,7 +98,7 @@ export function collectUnused(): void {
 const [V8_GROWTH, LEAST_HALF] = [2, 1024 * 1024]
 
 /** Whether the room of the young ones is limited in this process. */
-let isSmall = false
+let isLimited = false
 /** Whether the next collection of all that V8 begins by itself moves old objects together. */
 let isCompacting = false
 
@@ -118,9 +118,9 @@ function isOfAll({ detail }: PerformanceEntry & { readonly detail?: { readonly k
 
 /** Lets the young ones have more room until they have enough, by one step, and less when they have had too much. */
 function keepToRoom(): void {
-  const room = isSmall ? youngRoom() : 0
+  const room = isLimited ? youngRoom() : 0
   const half = Math.max(room / 2, LEAST_HALF)
-  const growth = isSmall ? Math.max(Math.floor(MOST_YOUNG_BYTES / 2 / half), 1) : V8_GROWTH
+  const growth = isLimited ? Math.max(Math.floor(MOST_YOUNG_BYTES / 2 / half), 1) : V8_GROWTH
   set('semi-space-growth-factor', holders > 0 ? 1 : growth)
   // The collections that V8 begins by itself then also take room from the young ones.
   set('optimize-for-size', room > MOST_YOUNG_BYTES || isCompacting)
@@ -135,7 +135,7 @@ const MOST_SCATTERED_BYTES = 10 * 1024 * 1024
  */
 export function compactScattered(): boolean {
   const { space_size = 0, space_used_size = 0 } = spaceOf('old_space') ?? {}
-  if (!isSmall || space_size - space_used_size < MOST_SCATTERED_BYTES) return false
+  if (!isLimited || space_size - space_used_size < MOST_SCATTERED_BYTES) return false
   isCompacting = true
   keepToRoom()
   return true

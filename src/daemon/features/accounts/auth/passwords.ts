@@ -4,7 +4,7 @@ import { tooMany } from './turns.ts'
 
 /** Argon2id: 19 MiB, two passes, one lane. Argon2id is the library's default algorithm. */
 const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
-/** Each holds 19 MiB, and a processor that the games of the machine have no use of meanwhile. */
+/** Each takes 19 MiB and a processor, which games on the same machine then do without. */
 const AT_ONCE = availableParallelism() < 4 ? 1 : 2
 const WAITING = 256
 
