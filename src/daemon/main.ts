@@ -8,9 +8,9 @@ import {
   collectAll,
   collectUnused,
   compactScattered,
+  giveBackYoung,
   keepHeapSmall,
   keepYoungLimited,
-  youngRoom,
 } from '../shared/platform/collect.ts'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
 import type { LogOutput } from '../shared/platform/log-output.ts'
@@ -151,12 +151,6 @@ const QUIET_MS = 5200
 /** A daemon that takes more of a processor has something to do: it keeps what V8 has made for that. */
 const QUIET_SHARE = 0.05
 
-/** So often V8 is asked for the room of the young ones in a quiet time. */
-const QUIET_COLLECTIONS = 5
-
-/** Of the 12 MiB that the room of the young ones has where much is done; V8 itself begins with one. */
-const SMALL_ROOM = 4 * 1024 * 1024
-
 /**
  * Leaves memory to the games of the machine, from when the program is loaded: before that, code that was made ready under V8's own flags would
  * not fit. What the start has left is given back behind it, and again in quiet times, as what a busy time has left.
@@ -166,7 +160,7 @@ export function spareMemory(): void {
   setTimeout(() => {
     keepYoungLimited()
     collectAll()
-    spareInQuiet({ collections: QUIET_COLLECTIONS, isStart: true })
+    spareMore({ isStart: true })
   }, START_MS).unref()
 }
 
@@ -174,27 +168,23 @@ export function spareMemory(): void {
 const BUSY_LOOKS = 1
 
 interface Sparing {
-  /** So many more are asked for. */
-  readonly collections: number
   readonly isStart: boolean
   /** In a busy time, since old objects were moved together. */
   readonly looks?: number
 }
 
-/** V8 makes the room of the young ones smaller only in a collection that finds it filled slowly, and not in each of those. */
-function spareInQuiet({ collections, isStart, looks = 0 }: Sparing): void {
+/** Looks again and again whether there is memory to give back. */
+function spareMore({ isStart, looks = 0 }: Sparing): void {
   const before = process.cpuUsage()
   setTimeout(() => {
     const { user, system } = process.cpuUsage(before)
     if ((user + system) / 1000 > QUIET_MS * QUIET_SHARE) {
       const isTime = looks >= BUSY_LOOKS && compactScattered()
-      return spareInQuiet({ collections: QUIET_COLLECTIONS, isStart, looks: isTime ? 0 : looks + 1 })
+      return spareMore({ isStart, looks: isTime ? 0 : looks + 1 })
     }
-    if (!isStart && youngRoom() <= SMALL_ROOM) return spareInQuiet({ collections: QUIET_COLLECTIONS, isStart })
-    if (collections === 0) return spareInQuiet({ collections, isStart })
     if (isStart) collectUnused()
-    else collectAll() // what was called in the busy time is called in the next one
-    spareInQuiet({ collections: collections - 1, isStart: false })
+    else if (!giveBackYoung()) compactScattered() // what was called in the busy time is called in the next one
+    spareMore({ isStart: false })
   }, QUIET_MS).unref()
 }
 

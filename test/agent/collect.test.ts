@@ -33,12 +33,12 @@ it('what has passed is collected: often the young, after many bytes all, and all
 /** Rooms of the young ones in a process of its own, each after that step. */
 function rooms(steps: string): number[] {
   const program = `
-    import { collectAll, collectUnused, keepHeapSmall, keepYoungLimited, youngRoom } from ${JSON.stringify(join(DIST, 'src/shared/platform/collect.js'))}
-    import { setImmediate } from 'node:timers/promises'
+    import { collectAll, collectUnused, keepHeapSmall, keepYoungLimited, makeRoom, youngRoom } from ${JSON.stringify(join(DIST, 'src/shared/platform/collect.js'))}
+    import { setImmediate, setTimeout } from 'node:timers/promises'
     const live = []
     let count = 0
-    const busy = async () => {
-      for (let turn = 0; turn < 300; turn++) {
+    const busy = async (turns = 300) => {
+      for (let turn = 0; turn < turns; turn++) {
         for (let i = 0; i < 10_000; i++) live[count++ % 20_000] = { i, text: [i] }
         await setImmediate()
       }
@@ -80,4 +80,28 @@ it('what the young ones have had too much before is taken from them again while 
     return [before, youngRoom()]`)
   expect(before).toBeGreaterThan(12 * MIB)
   expect(after).toBeLessThanOrEqual(12 * MIB)
+})
+
+it('room that the young ones of a busy time have had is given back to whoever needs much, and they get it again when they are many', async () => {
+  const [during = 0, over = 0, few = 0, many = 0] = rooms(`
+    const stays = Array.from({ length: 200_000 }, (_, i) => ({ i, text: [i] })) // a heap as large as one that does something
+    keepHeapSmall()
+    keepYoungLimited()
+    collectAll()
+    await busy()
+    await makeRoom()
+    const during = youngRoom()
+    await setTimeout(200) // the time is over
+    await makeRoom()
+    const over = youngRoom()
+    for (let i = 0; i < 20; i++) {
+      await busy(1)
+      await setTimeout(50)
+    }
+    const few = youngRoom()
+    return [during, over, few, await busy(), stays.length]`)
+  expect(during).toBeGreaterThanOrEqual(8 * MIB)
+  expect(over).toBeLessThanOrEqual(4 * MIB)
+  expect(few).toBeLessThanOrEqual(4 * MIB)
+  expect(many).toBeGreaterThanOrEqual(8 * MIB)
 })

@@ -48,7 +48,9 @@ const GROWS_PERCENT = 10
  * When V8 begins to mark what is in use, in percent of the way to that limit. By itself it begins when what is left is less than the room of the
  * young ones, which in a heap that may grow by so little is right after the collection before: it would mark all the time.
  */
-const MARKED_FROM_PERCENT = 95
+const MARKED_FROM_PERCENT = 60
+/** The same where young ones are few: there is time for more collections. */
+const MARKED_EARLY_PERCENT = 40
 
 /**
  * So much room the young ones may have, in both halves together. V8 by itself goes up to 32 MiB. Of requests that are worked on a few at a time, a collection
@@ -56,19 +58,30 @@ const MARKED_FROM_PERCENT = 95
  */
 const MOST_YOUNG_BYTES = 12 * 1024 * 1024
 
+/** What is enough for them where they are few. */
+const FEW_YOUNG_BYTES = 4 * 1024 * 1024
+
+/** So many young bytes within a second are many: a processor that does nothing but answer makes twice as many and more, one that hashes passwords a third. */
+const MANY_YOUNG_BYTES = 64 * 1024 * 1024
+const PACE_MS = 1000
+
 /**
  * Keeps the heap of this process small from now on: V8 by itself lets it become twice as large as it has to be. It costs a collection
  * beside the work every few seconds while much is done.
  */
 export function keepHeapSmall(): void {
-  setFlagsFromString(`--heap-growing-percent=${GROWS_PERCENT}`)
-  setFlagsFromString(`--incremental-marking-soft-trigger=${MARKED_FROM_PERCENT}`)
-  setFlagsFromString(`--incremental-marking-hard-trigger=${MARKED_FROM_PERCENT}`)
+  set('heap-growing-percent', GROWS_PERCENT)
+  markFrom(MARKED_FROM_PERCENT)
+}
+
+function markFrom(percent: number): void {
+  set('incremental-marking-soft-trigger', percent)
+  set('incremental-marking-hard-trigger', percent)
 }
 
 /**
- * Keeps the room of the young ones small too, from now on: {@link MOST_YOUNG_BYTES} at most, but for what one turn of the event loop takes. Not while a
- * program starts, which makes much that stays.
+ * Keeps the room of the young ones small too, from now on: {@link MOST_YOUNG_BYTES} at most and, where they are few after {@link giveBackYoung},
+ * {@link FEW_YOUNG_BYTES}, but for what one turn of the event loop takes. Not while a program starts, which makes much that stays.
  */
 export function keepYoungLimited(): void {
   isLimited = true
@@ -99,7 +112,14 @@ const [V8_GROWTH, LEAST_HALF] = [2, 1024 * 1024]
 
 /** Whether the room of the young ones is limited in this process. */
 let isLimited = false
-/** Whether the next collection of all that V8 begins by itself moves old objects together. */
+/** The room that the young ones may have now. */
+let mostYoung = MOST_YOUNG_BYTES
+/** When the latest collection that is known began, by `performance.now`. */
+let latestMs = 0
+/** How many young bytes there were since when. */
+let young = 0
+let youngSinceMs = 0
+/** Whether the collection of all that is to come, or under way, moves old objects together. */
 let isCompacting = false
 
 /**
@@ -107,39 +127,109 @@ let isCompacting = false
  * nobody. Costs a hundredth of a collection.
  */
 const watched = new PerformanceObserver((list) => {
-  if (list.getEntries().some(isOfAll)) isCompacting = false
+  for (const { startTime, detail } of list.getEntries() as GcEntry[]) {
+    latestMs = startTime
+    if (detail?.kind === constants.NODE_PERFORMANCE_GC_MAJOR) {
+      isCompacting = false
+      made?.()
+    } else if (detail?.kind === constants.NODE_PERFORMANCE_GC_MINOR) countYoung(startTime)
+  }
   keepToRoom()
 })
 
-/** Whether it was more than a collection of the young ones; `detail` as Node documents it. */
-function isOfAll({ detail }: PerformanceEntry & { readonly detail?: { readonly kind?: number } }): boolean {
-  return detail?.kind !== constants.NODE_PERFORMANCE_GC_MINOR
+/** As Node documents entries of `gc`. */
+type GcEntry = PerformanceEntry & { readonly detail?: { readonly kind?: number } }
+
+/** A collection of the young ones: as many have come since the one before as one half of their room takes. */
+function countYoung(atMs: number): void {
+  if (atMs < youngSinceMs) return
+  if (atMs - youngSinceMs > PACE_MS) {
+    young = 0
+    youngSinceMs = atMs
+  }
+  young += youngRoom() / 2
+  if (young > MANY_YOUNG_BYTES) mostYoung = MOST_YOUNG_BYTES
 }
 
 /** Lets the young ones have more room until they have enough, by one step, and less when they have had too much. */
 function keepToRoom(): void {
   const room = isLimited ? youngRoom() : 0
   const half = Math.max(room / 2, LEAST_HALF)
-  const growth = isLimited ? Math.max(Math.floor(MOST_YOUNG_BYTES / 2 / half), 1) : V8_GROWTH
+  const growth = isLimited ? Math.max(Math.floor(mostYoung / 2 / half), 1) : V8_GROWTH
   set('semi-space-growth-factor', holders > 0 ? 1 : growth)
-  // The collections that V8 begins by itself then also take room from the young ones.
-  set('optimize-for-size', room > MOST_YOUNG_BYTES || isCompacting)
+  // The collections of all that V8 begins by itself then also take room from the young ones, and move old objects together.
+  const isQuiet = isLimited && mostYoung === FEW_YOUNG_BYTES
+  set('optimize-for-size', isQuiet || room > mostYoung || isCompacting)
+  if (isLimited) markFrom(isQuiet ? MARKED_EARLY_PERCENT : MARKED_FROM_PERCENT)
 }
 
 /** So many bytes between old objects are worth moving these together. */
 const MOST_SCATTERED_BYTES = 10 * 1024 * 1024
 
 /**
- * Has old objects moved together in the next collection of all, while there is much room between them: what comes and goes at high rates leaves some of each page, and V8 by itself looks at
- * pages of which most is free. For a time that is too busy for {@link collectAll}. Answers whether there is.
+ * Has old objects moved together while there is much room between them: what comes and goes at high rates leaves some of each page, and V8 by itself looks at
+ * pages of which most is free. Answers whether there is.
  */
 export function compactScattered(): boolean {
   const { space_size = 0, space_used_size = 0 } = spaceOf('old_space') ?? {}
   if (!isLimited || space_size - space_used_size < MOST_SCATTERED_BYTES) return false
-  isCompacting = true
-  keepToRoom()
+  collectBeside()
   return true
 }
+
+/** Of a busy time, collections are closer together. */
+const OVER_MS = 100
+/** Between two collections that give back what a busy time has had, so that times which are busy now and then are not held up. */
+const ROOM_EACH_MS = 2000
+/** A collection that takes longer is not waited for. */
+const WAIT_MS = 250
+
+let roomMadeMs = Number.NEGATIVE_INFINITY
+let made: (() => void) | undefined
+
+/**
+ * Gives back what the young ones of a busy time have had, when that is over: for whoever is about to take many megabytes for a moment. Resolves when it is given back,
+ * a quarter of a second later at most, and at once where there is nothing to give back.
+ */
+export async function makeRoom(): Promise<void> {
+  const now = performance.now()
+  if (now - latestMs < OVER_MS || now - roomMadeMs < ROOM_EACH_MS || !giveBackYoung()) return
+  roomMadeMs = now
+  await new Promise<void>((resolve) => {
+    const late = setTimeout(resolve, WAIT_MS)
+    made = () => {
+      clearTimeout(late)
+      resolve()
+    }
+  })
+}
+
+/** Gives back what the young ones have had in a time that is over, unless that is little; answers whether it does. */
+export function giveBackYoung(): boolean {
+  if (!isLimited || youngRoom() <= FEW_YOUNG_BYTES) return false
+  mostYoung = FEW_YOUNG_BYTES
+  young = 0
+  youngSinceMs = performance.now()
+  collectBeside()
+  return true
+}
+
+/**
+ * Begins a collection of all beside the work, which is held up for some milliseconds in all: it takes room from the young ones and moves old objects together. V8 looks whether it
+ * is time to mark after each collection of the young ones.
+ */
+function collectBeside(): void {
+  isCompacting = true
+  keepToRoom()
+  markFrom(1)
+  grown.push(new Array(GROWN_WORDS).fill(0))
+  run({ type: 'minor' })
+  grown.length = 0
+}
+
+/** V8 marks nothing where nothing has come since all was collected: so many words of 8 bytes are enough, of which it makes an old object at once. */
+const GROWN_WORDS = 64 * 1024
+const grown: unknown[] = []
 
 let holders = 0
 
@@ -182,7 +272,7 @@ function run(...options: Parameters<Collect>): void {
   collect ??= collector()
   set('semi-space-growth-factor', 1)
   collect(...options)
-  keepToRoom()
+  keepToRoom() // and all that was set for this one
 }
 
 const flags = new Map<string, number | boolean>()

@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import { makeRoom } from '../../../../shared/platform/collect.ts'
 import { newSecret } from '../../../core/secrets.ts'
 import { tooMany } from './turns.ts'
 
@@ -31,6 +32,7 @@ export function createPasswords(): Passwords {
     else if (waiting.length >= WAITING) throw tooMany()
     else await new Promise<void>((resolve) => waiting.push(resolve)) // the place is handed over
     try {
+      await makeRoom()
       return await work()
     } finally {
       const next = waiting.shift()
