@@ -2,8 +2,6 @@ import type { Queries } from './db.ts'
 import { KeepingQueries } from './kept-results.ts'
 import type { JsonStatement } from './statement.ts'
 
-/** As many as there are connections that read: what comes while all are busy is read next, by one statement. */
-const AT_ONCE = 2
 const MOST_IDS = 64
 
 interface Waiting<O> {
@@ -42,7 +40,7 @@ export function readTogether<O extends { readonly id: string }>(
 class Batch<O extends { readonly id: string }> {
   readonly #read: (ids: readonly string[]) => Promise<O[]>
   #waiting = new Map<string, Waiting<O>[]>()
-  #running = 0
+  #isRunning = false
   #isPlanned = false
 
   constructor(read: (ids: readonly string[]) => Promise<O[]>) {
@@ -58,9 +56,9 @@ class Batch<O extends { readonly id: string }> {
     })
   }
 
-  /** Behind all that this turn of the event loop has brought. */
+  /** Behind all that this turn of the event loop has brought. One at a time: what comes meanwhile is read next, by one statement, and other connections stay free for others. */
   #plan(): void {
-    if (this.#isPlanned || this.#running >= AT_ONCE || this.#waiting.size === 0) return
+    if (this.#isPlanned || this.#isRunning || this.#waiting.size === 0) return
     this.#isPlanned = true
     setImmediate(() => {
       this.#isPlanned = false
@@ -73,8 +71,7 @@ class Batch<O extends { readonly id: string }> {
     const taken = waiting.slice(0, MOST_IDS)
     // Another map: tables that one has outgrown stay linked to those that follow, and keep what was in them until all of the heap is collected.
     this.#waiting = new Map(waiting.slice(MOST_IDS))
-    this.#running += 1
-    this.#plan()
+    this.#isRunning = true
     try {
       const found = await this.#read(taken.map(([id]) => id))
       const rows = new Map(found.map((row) => [row.id, row]))
@@ -82,7 +79,7 @@ class Batch<O extends { readonly id: string }> {
     } catch (error) {
       for (const [, waiting] of taken) for (const { reject } of waiting) reject(error)
     } finally {
-      this.#running -= 1
+      this.#isRunning = false
       this.#plan()
     }
   }
