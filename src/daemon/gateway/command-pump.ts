@@ -16,7 +16,7 @@ const FRAMES = 50
 /** The longest time between two sendings of a command: an agent that answers nothing is not made to work, nor are we. */
 const MAX_WAIT_MS = 60_000
 /** Between two looks at the queue of a node that is given orders all the time. */
-const PACE_MS = 10
+const PACE_MS = 12
 
 /** A reason of its own: without one Node makes an error with a stack each time. */
 const OVER = 'over'

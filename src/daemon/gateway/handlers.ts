@@ -24,6 +24,8 @@ export interface ReportedAt {
 export interface HappenedEvent {
   readonly event: AgentEvent
   readonly at: ReportedAt
+  /** Of the end of a command: its acceptance came with it, and is not stored yet. */
+  readonly isAccepted?: boolean
 }
 
 /** `other`: certainly not the node's machine. `unproved`: there is too little to compare. */
@@ -61,7 +63,7 @@ export interface GatewayHandlers {
   onSnapshot(nodeId: string, snapshot: FrameOf<'snapshot'>): Promise<SnapshotAnswer>
   /** The state of all servers of the snapshot, reported when every event that is older has been reported. */
   onReports(nodeId: string, reports: readonly ServerReport[], about: AboutReports): Promise<void>
-  /** States that changed and commands that ended, in their order, inside the transaction that also stores the last one's number. */
+  /** States that changed and commands that ended, or were accepted and ended, in their order, inside the transaction that also stores the last one's number. */
   onEvents(tx: Tx, nodeId: string, events: readonly HappenedEvent[]): Promise<void>
   /** The handshake is over: commands and requests flow. Also called when a connection replaces another. */
   onOnline(nodeId: string): Promise<void>

@@ -15,7 +15,7 @@ const PAUSE_AT = 400
 /** How long the reports of an agent that does not say when it took its snapshot wait for the events of its hello. */
 const REPLAY_MS = 3000
 /** Between the transactions of a node that reports all the time, unless a whole batch waits. */
-const PACE_MS = 10
+const PACE_MS = 12
 
 /** Something that is stored in the order in which it came. */
 type Item =
@@ -172,14 +172,17 @@ export class Inbox {
   async #apply(tx: Tx, batch: readonly Item[]): Promise<void> {
     const { nodeId, journalId, handlers } = this.#deps
     let ack = this.#ack
-    const accepted = batch.flatMap((item) => (item.kind === 'accepted' ? [item.id] : []))
+    const accepted = new Set(batch.flatMap((item) => (item.kind === 'accepted' ? [item.id] : [])))
     const events: HappenedEvent[] = []
     for (const item of batch) {
       if (item.kind !== 'event' || item.seq <= ack) continue
       ack = item.seq
-      if (item.event !== undefined) events.push({ event: item.event, at: item.at })
+      const { event, at } = item
+      // The acceptance of what has ended already is written with its end.
+      if (event !== undefined)
+        events.push({ event, at, isAccepted: event.type === 'command.done' && accepted.delete(event.commandId) })
     }
-    await acceptCommands(tx, nodeId, accepted)
+    await acceptCommands(tx, nodeId, [...accepted])
     if (ack !== this.#ack) await raiseEventAck(tx.q, { nodeId, journalId, ack })
     if (events.length > 0) await handlers.onEvents(tx, nodeId, events)
   }

@@ -118,6 +118,35 @@ test('reads nothing from end to end for an order, its way to the node and its en
   expect(await readWhole(recorded.texts)).toEqual([])
 })
 
+const commandRow = (id: string) =>
+  stage.db.read.selectFrom('command').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+
+test('stores the acceptance of an order with its end by one statement where they come together, and by itself where it comes before', async () => {
+  const [together, before] = (await stopped(2)) as [Server, Server]
+  const { commandId } = await start(together)
+  const command = await peer.until('the order', () => peer.of('command').find(({ id }) => id === commandId))
+  const recorded = recordStatements()
+  try {
+    const seq = peer.finish(command)
+    await peer.until('its acknowledgement', () => peer.of('event.ack').find((ack) => ack.seq >= seq))
+    expect(recorded.texts.filter((text) => /^\s*update "command"/.test(text)).length).toBe(1)
+  } finally {
+    recorded.remove()
+  }
+  const row = await commandRow(commandId)
+  expect(row).toMatchObject({ state: 'done', acceptedAt: row.endedAt })
+  expect(row.endedAt).not.toBeNull()
+
+  const slow = await start(before)
+  const other = await peer.until('the order', () => peer.of('command').find(({ id }) => id === slow.commandId))
+  peer.send({ type: 'command.accepted', id: other.id })
+  await until('its acceptance', async () => (await commandRow(other.id)).state === 'accepted')
+  const { acceptedAt } = await commandRow(other.id)
+  peer.finish(other)
+  await until('its end', async () => (await commandRow(other.id)).state === 'done')
+  expect((await commandRow(other.id)).acceptedAt).toBe(acceptedAt)
+})
+
 test('accepts one of two orders to one server that come together, and refuses the one that it makes impossible', async () => {
   const servers = await stopped(10)
   const order = ({ id }: Server): Promise<number | string> =>

@@ -1,5 +1,4 @@
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import type { AgentEvent } from '../../../../shared/protocol/frames.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Db, Tx } from '../../../db/db.ts'
@@ -83,14 +82,14 @@ export function createServerLink(deps: {
 /** Events that can be stored together: either reports, or ends of the orders of different servers. */
 interface Stretch {
   readonly reports: Reported[]
-  readonly ends: Extract<AgentEvent, { type: 'command.done' }>[]
+  readonly ends: OrderEnd[]
 }
 
 /** The events in their order, those of one kind together. */
 function stretchesOf(events: readonly HappenedEvent[]): Stretch[] {
   const stretches: Stretch[] = []
   let ended = new Set<string>()
-  for (const { event, at } of events) {
+  for (const { event, at, isAccepted } of events) {
     let last = stretches.at(-1)
     const isEnd = event.type === 'command.done'
     const others = isEnd ? last?.reports : last?.ends
@@ -100,7 +99,7 @@ function stretchesOf(events: readonly HappenedEvent[]): Stretch[] {
       ended = new Set()
     }
     if (isEnd) {
-      last.ends.push(event)
+      last.ends.push({ ...event, isAccepted })
       ended.add(event.serverId)
     } else last.reports.push({ report: event.report, at })
   }

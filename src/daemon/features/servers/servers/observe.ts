@@ -7,6 +7,7 @@ import type { Queries, Tx } from '../../../db/db.ts'
 import type { CommandRow, ReportedAt } from '../../../gateway/handlers.ts'
 import { eulaAsked, eulaColumn } from './eula.ts'
 import {
+  type EndedRow,
   endCommands,
   type ObservedRow,
   observedRows,
@@ -166,14 +167,14 @@ function gone(hasFiles: boolean) {
 
 const STARTS: ReadonlySet<string> = new Set(['start', 'restart', 'install', 'rebuild'])
 
-/** How an order has ended. */
+/** How an order has ended. `isAccepted`: its acceptance is not written yet. */
 export type OrderEnd = Pick<
   Extract<AgentEvent, { type: 'command.done' }>,
   'commandId' | 'ok' | 'noop' | 'error' | 'result'
->
+> & { readonly isAccepted?: boolean | undefined }
 
 /** What of an order its end is about. */
-export type EndedOrder = Pick<CommandRow, 'op' | 'serverId' | 'args'>
+export type EndedOrder = Pick<CommandRow, 'op' | 'serverId' | 'args'> & Pick<EndedRow, 'rests'>
 
 /** Writes and reports the end of an order, once; answers the order, `undefined` when its end was reported before. */
 export async function finishCommand(tx: Tx, bus: Bus, nodeId: string, done: OrderEnd): Promise<EndedOrder | undefined> {
@@ -208,7 +209,9 @@ export async function finishCommands(
       },
     })
   }
-  const started = [...orders.values()].flatMap(({ op, serverId }) => (STARTS.has(op) ? [serverId] : []))
+  const started = [...orders.values()].flatMap(({ op, serverId, rests }) =>
+    STARTS.has(op) && rests === 1 ? [serverId] : [],
+  )
   if (started.length > 0) await followRest(tx, bus, started)
   return orders
 }

@@ -110,36 +110,46 @@ interface CommandEnd {
   readonly ok: boolean
   readonly noop: boolean
   readonly error: unknown
+  /** Its acceptance is not written yet. */
+  readonly isAccepted?: boolean | undefined
 }
+
+/** A command that has got its end. `rests`: 1 where its server is at rest although it is to run ({@link settleAtRest}), unless another order is under way. */
+export type EndedRow = Pick<CommandRow, 'id' | 'op' | 'serverId' | 'args'> & { readonly rests: 1 | null }
 
 /** Writes the ends of commands of this node, which have none yet; answers those. Of two ends of one command one counts. */
 export async function endCommands(
   q: Queries,
   { nodeId, ends, now }: { readonly nodeId: string; readonly ends: readonly CommandEnd[]; readonly now: IsoTime },
-): Promise<Pick<CommandRow, 'id' | 'op' | 'serverId' | 'args'>[]> {
-  const rows = ends.map(({ commandId, ok, noop, error }) => [
+): Promise<EndedRow[]> {
+  const rows = ends.map(({ commandId, ok, noop, error, isAccepted = false }) => [
     commandId,
     ok ? 'done' : 'failed',
     error === null ? null : JSON.stringify(error),
     noop ? 1 : 0,
+    isAccepted ? 1 : 0,
   ])
   return await updateEnded(q, { nodeId, rows: JSON.stringify(rows), now })
 }
 
-const updateEnded = statement<
-  { nodeId: string; rows: string; now: IsoTime },
-  Pick<CommandRow, 'id' | 'op' | 'serverId' | 'args'>
->((q, { nodeId, rows, now }) => ({
+const STOPPED: DesiredState = 'stopped'
+
+/** Of a server that is at rest in its newest generation. */
+const AT_REST = sql<boolean>`observed_generation >= generation and power = ${'offline'} and activity is null and crashed = 0 and next_restart_at is null`
+
+const updateEnded = statement<{ nodeId: string; rows: string; now: IsoTime }, EndedRow>((q, { nodeId, rows, now }) => ({
   compile: () =>
-    sql<Pick<CommandRow, 'id' | 'op' | 'serverId' | 'args'>>`
+    sql<EndedRow>`
       update "command"
-      set state = given.value ->> 1, error = given.value ->> 2, noop = given.value ->> 3, ended_at = ${now}
+      set state = given.value ->> 1, error = given.value ->> 2, noop = given.value ->> 3, ended_at = ${now},
+        accepted_at = coalesce(accepted_at, iif(given.value ->> 4, ${now}, null))
       from json_each(${rows}) as given
       where "command".id = given.value ->> 0 and +node_id = ${nodeId} and ended_at is null
-      returning id, op, server_id, args`.compile(q),
+      returning id, op, server_id, args,
+        (select 1 from "server" where "server".id = "command".server_id and desired <> ${STOPPED} and ${AT_REST}) as rests`.compile(
+      q,
+    ),
 }))
-
-const STOPPED: DesiredState = 'stopped'
 
 /** What is wanted of these servers (ids as JSON) becomes what is, where one rests in its newest generation and no order is under way; answers those. */
 export const settleAtRest = statement((q, { ids }: { ids: string }) =>
@@ -148,11 +158,7 @@ export const settleAtRest = statement((q, { ids }: { ids: string }) =>
     .set({ desired: STOPPED })
     .where('id', 'in', sql<string>`(select value from json_each(${ids}))`)
     .where('desired', '<>', STOPPED)
-    .whereRef('observedGeneration', '>=', 'generation')
-    .where('power', '=', 'offline')
-    .where('activity', 'is', null)
-    .where('crashed', '=', 0)
-    .where('nextRestartAt', 'is', null)
+    .where(AT_REST)
     .where(sql<boolean>`not ${OPEN_ORDER}`)
     .returning(STATE_COLUMNS),
 )
