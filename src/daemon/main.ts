@@ -183,7 +183,7 @@ function spareMore({ isStart, looks = 0 }: Sparing): void {
       return spareMore({ isStart, looks: isTime ? 0 : looks + 1 })
     }
     if (isStart) collectUnused()
-    else if (!giveBackYoung()) compactScattered() // what was called in the busy time is called in the next one
+    else giveBackYoung() // what was called in the busy time is called in the next one
     spareMore({ isStart: false })
   }, QUIET_MS).unref()
 }

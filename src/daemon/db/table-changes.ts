@@ -15,6 +15,15 @@ interface Looking {
   asking: number
 }
 
+/**
+ * What a look has found: nothing is committed that is not counted; or only what this process commits now, of which is known what it changes; or
+ * something else.
+ */
+type Look = 'known' | 'own' | 'unknown'
+
+/** Between two counted commits, while the second is seen by some already. */
+const BETWEEN = 0.5
+
 /** Far more rows than are written between two times that somebody looks at what was made of them. */
 const MOST_ROWS = 50_000
 
@@ -41,12 +50,16 @@ export class TableChanges {
   #busy = false
   /** Whether the transaction that runs has certainly changed the file: a row was added, and nothing has been undone since. */
   #hasWritten = false
+  /** Whether the transaction that runs is being committed: nobody has heard of it yet, but who reads may see it. */
+  #isCommitting = false
   /** Whether a transaction of this process has been committed since the last one that was counted. */
   #isCommitted = false
   /** Whether what a transaction of this process sees is all counted. */
   #insideIsKnown = false
   /** The look that has been made in this turn, and the one that is going to be. */
-  #look: { readonly isKnown: boolean } | undefined
+  #look: Look | undefined
+  /** Whether the last moment that was asked for was between two commits. */
+  #isBetween = false
   #looking: Looking | undefined
   /** Whether a look is going to be made at the end of this turn. */
   #isPlanned = false
@@ -105,22 +118,38 @@ export class TableChanges {
     const looking = this.#looking
     if (looking === undefined) return
     this.#looking = undefined
-    if (!this.#isClosed) this.#look = { isKnown: this.#index.isKnown() }
+    if (!this.#isClosed) this.#look = this.#lookUp()
     looking.resolve()
     // Behind all that goes on from here without waiting for anything else.
     queueMicrotask(() => process.nextTick(() => (this.#look = undefined)))
   }
 
-  /** The present moment for {@link TableChanges.unmoved}; `undefined` while something is committed that is not counted yet. */
+  /**
+   * The present moment for {@link TableChanges.unmoved}; `undefined` while something is committed that is not counted yet. While that is what this process
+   * commits, a moment between the commit before and this one: what it changes has moved, all else has not.
+   */
   moment(): number | undefined {
-    if (this.#look?.isKnown ?? this.#index.isKnown()) return this.#count
+    const look = this.#look ?? this.#lookUp()
+    this.#isBetween = look === 'own' && this.#isCommitting
+    if (look !== 'unknown') return this.#isBetween ? this.#count + BETWEEN : this.#count
     if (!this.#busy) this.#foreign()
     return undefined
   }
 
+  /**
+   * The header of the log changes at the end of a commit, some time before this process hears that it is through. Until then nobody else can
+   * commit, so a counter that is one higher is that commit. (It may have failed, and another program have committed in those milliseconds: what that has changed is then not seen
+   * before the failure is.)
+   */
+  #lookUp(): Look {
+    if (this.#index.isKnown()) return 'known'
+    const isOwn = this.#isCommitting && this.#insideIsKnown && this.#hasWritten && !this.#pendingAll
+    return isOwn && this.#index.isOneLater() ? 'own' : 'unknown'
+  }
+
   /** Whether nothing of all this has changed since that moment. */
   unmoved(seen: readonly Seen[], since: number): boolean {
-    if (this.#allSince > since) return false
+    if (this.#allSince > since || (this.#isBetween && this.#isPending(seen))) return false
     const moved = (part: string): boolean => (this.#last.get(part) ?? 0) > since
     return !seen.some((one) => isMoved(one, { moved, movedRow: (row) => this.#rowMoved(row, since) }))
   }
@@ -139,6 +168,7 @@ export class TableChanges {
   /** A transaction is going to begin; what was undone before counts no longer. */
   begin(): void {
     this.#busy = false
+    this.#isCommitting = false
     this.#insideIsKnown = false
     this.#hasWritten = false
     this.#forget()
@@ -155,15 +185,24 @@ export class TableChanges {
   /** The same two questions for what the transaction that runs now sees, with what it has changed itself. */
   readonly inside = {
     moment: (): number | undefined => (this.#insideIsKnown && !this.#pendingAll ? this.#count : undefined),
-    unmoved: (seen: readonly Seen[], since: number): boolean => {
-      const { parts, rows } = this.#pending
-      const pending = { moved: (part: string) => parts.has(part), movedRow: (row: string) => rows.has(row) }
-      return this.unmoved(seen, since) && !seen.some((one) => isMoved(one, pending))
-    },
+    unmoved: (seen: readonly Seen[], since: number): boolean => this.unmoved(seen, since) && !this.#isPending(seen),
+  }
+
+  /** Whether the transaction that runs changes any of this. */
+  #isPending(seen: readonly Seen[]): boolean {
+    const { parts, rows } = this.#pending
+    const pending = { moved: (part: string) => parts.has(part), movedRow: (row: string) => rows.has(row) }
+    return seen.some((one) => isMoved(one, pending))
+  }
+
+  /** The transaction is going to be committed. */
+  committing(): void {
+    this.#isCommitting = true
   }
 
   /** The transaction is on disk: called before anybody hears of it. */
   committed(): void {
+    this.#isCommitting = false
     this.#isCommitted = true
     if (!this.#pendingAll && this.#pending.parts.size === 0) return
     this.#count += 1

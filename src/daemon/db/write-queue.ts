@@ -241,6 +241,7 @@ export class WriteQueue {
     const last: (() => void)[] = []
     try {
       await this.#writeCollected(done, last)
+      this.#changes.committing()
       await this.#writer.run('COMMIT')
     } catch (error) {
       this.#changes.mayBeCommitted()

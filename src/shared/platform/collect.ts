@@ -48,7 +48,7 @@ const GROWS_PERCENT = 10
  * When V8 begins to mark what is in use, in percent of the way to that limit. By itself it begins when what is left is less than the room of the
  * young ones, which in a heap that may grow by so little is right after the collection before: it would mark all the time.
  */
-const MARKED_FROM_PERCENT = 60
+const MARKED_FROM_PERCENT = 80
 /** The same where young ones are few: there is time for more collections. */
 const MARKED_EARLY_PERCENT = 40
 
@@ -167,13 +167,14 @@ function keepToRoom(): void {
 const MOST_SCATTERED_BYTES = 10 * 1024 * 1024
 
 /**
- * Has old objects moved together while there is much room between them: what comes and goes at high rates leaves some of each page, and V8 by itself looks at
- * pages of which most is free. Answers whether there is.
+ * Has old objects moved together in the next collection of all, while there is much room between them: what comes and goes at high rates leaves some of each page, and V8 by itself looks at
+ * pages of which most is free. For a time that is busy. Answers whether there is.
  */
 export function compactScattered(): boolean {
   const { space_size = 0, space_used_size = 0 } = spaceOf('old_space') ?? {}
   if (!isLimited || space_size - space_used_size < MOST_SCATTERED_BYTES) return false
-  collectBeside()
+  isCompacting = true
+  keepToRoom()
   return true
 }
 

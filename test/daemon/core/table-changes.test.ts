@@ -440,6 +440,36 @@ test('a transaction sees what it has changed itself, and what it has seen goes w
   expect(second).toBe(Number(before) + 1)
 })
 
+test('while a commit is on its way, what it changes is read as it is then, and nothing else is read again', async () => {
+  await settled()
+  const [apart, wide] = [await counted(db.read, 'apart'), await counted(db.read, 'wide')]
+  const during = async () => {
+    const recorded = recordStatements()
+    try {
+      return { apart: await counted(db.read, 'apart'), wide: await counted(db.read, 'wide'), read: recorded.texts }
+    } finally {
+      recorded.remove()
+    }
+  }
+  let looked: Awaited<ReturnType<typeof during>> | undefined
+  const before = db.changes.moment()
+  let between: number | undefined
+  const driver = pauseAfter(async ({ sql }) => {
+    if (sql !== 'COMMIT' || looked !== undefined) return
+    between = db.changes.moment()
+    looked = await during() // on disk, but nobody has heard of it
+  })
+  try {
+    await db.write(async ({ q }) => void (await sql`insert into apart (id) values (hex(randomblob(8)))`.execute(q)))
+  } finally {
+    driver.remove()
+  }
+  expect(looked).toEqual({ apart: Number(apart) + 1, wide, read: [expect.stringContaining('apart')] })
+  const after = await settled()
+  expect([before, between, after]).toEqual([before, Number(before) + 0.5, Number(before) + 1])
+  expect(await counted(db.read, 'apart')).toBe(Number(apart) + 1)
+})
+
 /** Does `work`, and has another process commit right behind the end of its transaction; answers in which ways that is seen. */
 async function commitBehind(
   end: 'COMMIT' | 'ROLLBACK',

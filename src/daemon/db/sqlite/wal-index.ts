@@ -42,8 +42,8 @@ export class WalIndex {
     )
   }
 
-  /** Whether between the header that is known and this one exactly one transaction was committed. */
-  isOneLater(header: Buffer): boolean {
+  /** Whether between the header that is known and this one, by default that of the last {@link WalIndex.isKnown}, exactly one transaction was committed. */
+  isOneLater(header: Buffer = this.#now): boolean {
     return this.#known !== undefined && commitsOf(header) === (commitsOf(this.#known) + 1) % 2 ** 32
   }
 
