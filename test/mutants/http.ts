@@ -329,6 +329,14 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: ['test/daemon/core/table-changes.test.ts'],
   },
   {
+    title: 'what a commit on its way changes is answered as it was',
+    topic: 'cached answers',
+    file: 'src/daemon/db/table-changes.ts',
+    find: ' || (this.#isBetween && this.#isPending(seen))',
+    replace: '',
+    seenBy: ['test/daemon/core/table-changes.test.ts'],
+  },
+  {
     title: 'a cached answer outlives the grant by which it was given',
     topic: 'cached answers',
     file: 'src/daemon/http/answer-cache.ts',

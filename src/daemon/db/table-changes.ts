@@ -168,9 +168,9 @@ export class TableChanges {
   /** A transaction is going to begin; what was undone before counts no longer. */
   begin(): void {
     this.#busy = false
-    this.#isCommitting = false
     this.#insideIsKnown = false
     this.#hasWritten = false
+    this.#isCommitting = false
     this.#forget()
   }
 
