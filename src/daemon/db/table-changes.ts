@@ -137,9 +137,9 @@ export class TableChanges {
   }
 
   /**
-   * The header of the log changes at the end of a commit, some time before this process hears that it is through. Until then nobody else can
-   * commit, so a counter that is one higher is that commit. (It may have failed, and another program have committed in those milliseconds: what that has changed is then not seen
-   * before the failure is.)
+   * The header of the log changes at the end of a commit, some time before this process hears that it is through. Nobody else can commit before it, so a counter that is
+   * one higher is that commit, and one that is two higher is something else. (It may have failed, and another program have committed in those milliseconds: what
+   * that has changed is then not seen before the failure is.)
    */
   #lookUp(): Look {
     if (this.#index.isKnown()) return 'known'

@@ -180,7 +180,7 @@ export function compactScattered(): boolean {
 
 /** Of a busy time, collections are closer together. */
 const OVER_MS = 100
-/** Between two collections that give back what a busy time has had, so that times which are busy now and then are not held up. */
+/** Between two such collections, so that a time which is busy now and then is not held up by them. */
 const ROOM_EACH_MS = 2000
 /** A collection that takes longer is not waited for. */
 const WAIT_MS = 250
@@ -190,7 +190,7 @@ let made: (() => void) | undefined
 
 /**
  * Gives back what the young ones of a busy time have had, when that is over: for whoever is about to take many megabytes for a moment. Resolves when it is given back,
- * a quarter of a second later at most, and at once where there is nothing to give back.
+ * a quarter of a second later at most, and at once where there is nothing to give back, or another one has asked within the last two seconds.
  */
 export async function makeRoom(): Promise<void> {
   const now = performance.now()
@@ -199,6 +199,7 @@ export async function makeRoom(): Promise<void> {
   await new Promise<void>((resolve) => {
     const late = setTimeout(resolve, WAIT_MS)
     made = () => {
+      made = undefined
       clearTimeout(late)
       resolve()
     }
