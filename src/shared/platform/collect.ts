@@ -119,7 +119,7 @@ let latestMs = 0
 /** How many young bytes there were since when. */
 let young = 0
 let youngSinceMs = 0
-/** Whether the collection of all that is to come, or under way, moves old objects together. */
+/** Whether the next collection of all that V8 begins by itself moves old objects together. */
 let isCompacting = false
 
 /**
@@ -129,10 +129,9 @@ let isCompacting = false
 const watched = new PerformanceObserver((list) => {
   for (const { startTime, detail } of list.getEntries() as GcEntry[]) {
     latestMs = startTime
-    if (detail?.kind === constants.NODE_PERFORMANCE_GC_MAJOR) {
-      isCompacting = false
-      made?.()
-    } else if (detail?.kind === constants.NODE_PERFORMANCE_GC_MINOR) countYoung(startTime)
+    if (detail?.kind === constants.NODE_PERFORMANCE_GC_MINOR) countYoung(startTime)
+    else isCompacting = false // from when V8 marks: at the end of that it would take room from the young ones
+    if (detail?.kind === constants.NODE_PERFORMANCE_GC_MAJOR) made?.()
   }
   keepToRoom()
 })
@@ -221,7 +220,6 @@ export function giveBackYoung(): boolean {
  * is time to mark after each collection of the young ones.
  */
 function collectBeside(): void {
-  isCompacting = true
   keepToRoom()
   markFrom(1)
   grown.push(new Array(GROWN_WORDS).fill(0))
