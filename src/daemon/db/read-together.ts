@@ -56,7 +56,10 @@ class Batch<O extends { readonly id: string }> {
     })
   }
 
-  /** Behind all that this turn of the event loop has brought. One at a time: what comes meanwhile is read next, by one statement, and other connections stay free for others. */
+  /**
+   * Behind all that this turn of the event loop has brought. One statement at a time: what comes meanwhile is read by the next one, and the other
+   * connection that reads stays free for lists.
+   */
   #plan(): void {
     if (this.#isPlanned || this.#isRunning || this.#waiting.size === 0) return
     this.#isPlanned = true

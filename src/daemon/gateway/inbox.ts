@@ -179,8 +179,8 @@ export class Inbox {
       ack = item.seq
       const { event, at } = item
       // The acceptance of what has ended already is written with its end.
-      if (event !== undefined)
-        events.push({ event, at, isAccepted: event.type === 'command.done' && accepted.delete(event.commandId) })
+      const isAccepted = event?.type === 'command.done' && accepted.delete(event.commandId)
+      if (event !== undefined) events.push({ event, at, isAccepted })
     }
     await acceptCommands(tx, nodeId, [...accepted])
     if (ack !== this.#ack) await raiseEventAck(tx.q, { nodeId, journalId, ack })

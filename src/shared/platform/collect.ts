@@ -61,9 +61,9 @@ const MOST_YOUNG_BYTES = 12 * 1024 * 1024
 /** What is enough for them where they are few. */
 const FEW_YOUNG_BYTES = 4 * 1024 * 1024
 
-/** So many young bytes within a second are many: a processor that does nothing but answer makes twice as many and more, one that hashes passwords a third. */
+/** So many young bytes within {@link COUNTED_MS} are many: a processor that does nothing but answer makes twice as many and more, one that hashes passwords a third. */
 const MANY_YOUNG_BYTES = 64 * 1024 * 1024
-const PACE_MS = 1000
+const COUNTED_MS = 1000
 
 /**
  * Keeps the heap of this process small from now on: V8 by itself lets it become twice as large as it has to be. It costs a collection
@@ -116,9 +116,9 @@ let isLimited = false
 let mostYoung = MOST_YOUNG_BYTES
 /** When the latest collection that is known began, by `performance.now`. */
 let latestMs = 0
-/** How many young bytes there were since when. */
-let young = 0
-let youngSinceMs = 0
+/** How many young bytes there have been since {@link countedSinceMs}. */
+let youngBytes = 0
+let countedSinceMs = 0
 /** Whether the next collection of all that V8 begins by itself moves old objects together. */
 let isCompacting = false
 
@@ -131,7 +131,7 @@ const watched = new PerformanceObserver((list) => {
     latestMs = startTime
     if (detail?.kind === constants.NODE_PERFORMANCE_GC_MINOR) countYoung(startTime)
     else isCompacting = false // from when V8 marks: at the end of that it would take room from the young ones
-    if (detail?.kind === constants.NODE_PERFORMANCE_GC_MAJOR) made?.()
+    if (detail?.kind === constants.NODE_PERFORMANCE_GC_MAJOR) onCollected?.()
   }
   keepToRoom()
 })
@@ -141,13 +141,13 @@ type GcEntry = PerformanceEntry & { readonly detail?: { readonly kind?: number }
 
 /** A collection of the young ones: as many have come since the one before as one half of their room takes. */
 function countYoung(atMs: number): void {
-  if (atMs < youngSinceMs) return
-  if (atMs - youngSinceMs > PACE_MS) {
-    young = 0
-    youngSinceMs = atMs
+  if (atMs < countedSinceMs) return
+  if (atMs - countedSinceMs > COUNTED_MS) {
+    youngBytes = 0
+    countedSinceMs = atMs
   }
-  young += youngRoom() / 2
-  if (young > MANY_YOUNG_BYTES) mostYoung = MOST_YOUNG_BYTES
+  youngBytes += youngRoom() / 2
+  if (youngBytes > MANY_YOUNG_BYTES) mostYoung = MOST_YOUNG_BYTES
 }
 
 /** Lets the young ones have more room until they have enough, by one step, and less when they have had too much. */
@@ -177,15 +177,16 @@ export function compactScattered(): boolean {
   return true
 }
 
-/** Of a busy time, collections are closer together. */
+/** A busy time is over when V8 has collected nothing for so long: in a busy time its collections are closer together. */
 const OVER_MS = 100
-/** Between two such collections, so that a time which is busy now and then is not held up by them. */
+/** Room is made so often at most: a daemon that is busy now and then is not held up by it each time. */
 const ROOM_EACH_MS = 2000
 /** A collection that takes longer is not waited for. */
 const WAIT_MS = 250
 
 let roomMadeMs = Number.NEGATIVE_INFINITY
-let made: (() => void) | undefined
+/** Called when all has been collected. */
+let onCollected: (() => void) | undefined
 
 /**
  * Gives back what the young ones of a busy time have had, when that is over: for whoever is about to take many megabytes for a moment. Resolves when it is given back,
@@ -197,8 +198,8 @@ export async function makeRoom(): Promise<void> {
   roomMadeMs = now
   await new Promise<void>((resolve) => {
     const late = setTimeout(resolve, WAIT_MS)
-    made = () => {
-      made = undefined
+    onCollected = () => {
+      onCollected = undefined
       clearTimeout(late)
       resolve()
     }
@@ -209,8 +210,8 @@ export async function makeRoom(): Promise<void> {
 export function giveBackYoung(): boolean {
   if (!isLimited || youngRoom() <= FEW_YOUNG_BYTES) return false
   mostYoung = FEW_YOUNG_BYTES
-  young = 0
-  youngSinceMs = performance.now()
+  youngBytes = 0
+  countedSinceMs = performance.now()
   collectBeside()
   return true
 }
@@ -222,14 +223,17 @@ export function giveBackYoung(): boolean {
 function collectBeside(): void {
   keepToRoom()
   markFrom(1)
-  grown.push(new Array(GROWN_WORDS).fill(0))
+  ballast.push(new Array(BALLAST_WORDS).fill(0))
   run({ type: 'minor' })
-  grown.length = 0
+  ballast.length = 0
 }
 
-/** V8 marks nothing where nothing has come since all was collected: so many words of 8 bytes are enough, of which it makes an old object at once. */
-const GROWN_WORDS = 64 * 1024
-const grown: unknown[] = []
+/**
+ * V8 does not mark a heap that has not grown since all was collected. An object of so many words of 8 bytes becomes old in the first collection of the young
+ * ones, and is growth enough.
+ */
+const BALLAST_WORDS = 64 * 1024
+const ballast: unknown[] = []
 
 let holders = 0
 
@@ -272,7 +276,7 @@ function run(...options: Parameters<Collect>): void {
   collect ??= collector()
   set('semi-space-growth-factor', 1)
   collect(...options)
-  keepToRoom() // and all that was set for this one
+  keepToRoom() // takes back what was set for this collection
 }
 
 const flags = new Map<string, number | boolean>()

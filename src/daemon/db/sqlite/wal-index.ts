@@ -42,7 +42,10 @@ export class WalIndex {
     )
   }
 
-  /** Whether between the header that is known and this one, by default that of the last {@link WalIndex.isKnown}, exactly one transaction was committed. */
+  /**
+   * Whether between the header that is known and this one exactly one transaction was committed. Without a header it is the one that
+   * {@link WalIndex.isKnown} has read last.
+   */
   isOneLater(header: Buffer = this.#now): boolean {
     return this.#known !== undefined && commitsOf(header) === (commitsOf(this.#known) + 1) % 2 ** 32
   }
