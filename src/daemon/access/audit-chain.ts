@@ -4,7 +4,7 @@ import type { Log } from '../core/log.ts'
 import { sha256 } from '../core/secrets.ts'
 import type { Batch, Db, Queries, Tx } from '../db/db.ts'
 import type { Schema } from '../db/schema.ts'
-import { statement } from '../db/statement.ts'
+import { changing } from '../db/statement.ts'
 
 /** A row of the audit log as it is stored. */
 export type AuditRow = Selectable<Schema['auditLog']>
@@ -64,19 +64,20 @@ async function append(q: Queries, rows: readonly AuditContent[], end: ChainEnd):
     hash = auditHash(hash, row)
     return columnsOf(row, hash)
   })
-  const written = await insertRows(q, { rows: JSON.stringify(chained), stored: end.stored })
-  return written.length === rows.length ? hash : undefined
+  const { changes } = await insertRows(q, { rows: JSON.stringify(chained), stored: end.stored })
+  return changes === rows.length ? hash : undefined
 }
 
-const insertRows = statement<{ rows: string; stored: string | null }, { seq: number }>((q, { rows, stored }) => ({
+const insertRows = changing<{ rows: string; stored: string | null }>((q, { rows, stored }) => ({
   compile: () =>
-    sql<{ seq: number }>`
+    sql`
       insert into audit_log (
         id, user_id, api_key_id, action, resource, resource_id, details, ip_address, user_agent, request_id, created_at, hash)
       select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
         value ->> 8, value ->> 9, value ->> 10, value ->> 11
-      from json_each(${rows}) where (select hash from audit_log order by seq desc limit 1) is ${stored} order by key
-      returning seq`.compile(q),
+      from json_each(${rows}) where (select hash from audit_log order by seq desc limit 1) is ${stored} order by key`.compile(
+      q,
+    ),
 }))
 
 /** As {@link insertRows} takes them. */

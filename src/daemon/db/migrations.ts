@@ -27,6 +27,7 @@ import { databaseManaged } from './migrations/0024-database-managed.ts'
 import { sftpTokenKey } from './migrations/0025-sftp-token-key.ts'
 import { claimIndexes } from './migrations/0026-claim-indexes.ts'
 import { commandIndexes } from './migrations/0027-command-indexes.ts'
+import { fewerIndexes } from './migrations/0028-fewer-indexes.ts'
 import { Connection } from './sqlite/connection.ts'
 import { troubleOf } from './sqlite/failures.ts'
 
@@ -66,6 +67,7 @@ export const MIGRATIONS: readonly Migration[] = [
   sftpTokenKey,
   claimIndexes,
   commandIndexes,
+  fewerIndexes,
 ]
 
 /** The newest version that this program knows. */

@@ -1,7 +1,7 @@
 import type { CompiledQuery, SelectQueryBuilder } from 'kysely'
 import type { Queries } from './db.ts'
 import { asJson, rowsOf } from './json-rows.ts'
-import type { SqlValue } from './sqlite/connection.ts'
+import type { RunResult, SqlValue } from './sqlite/connection.ts'
 import { givesRows } from './sqlite/dialect.ts'
 import { queriesOver, SqliteQueries } from './sqlite/queries.ts'
 import type { RowsById } from './table-parts.ts'
@@ -15,6 +15,12 @@ export interface StatementOptions<P> {
 /** Runs a statement with these values, and answers its rows. */
 export interface Statement<P, O> {
   (q: Queries, values: P): Promise<O[]>
+  readonly sql: () => string
+}
+
+/** Runs a statement that gives no rows with these values, and answers what it did. */
+export interface Changing<P> {
+  (q: Queries, values: P): Promise<RunResult>
   readonly sql: () => string
 }
 
@@ -35,16 +41,27 @@ export function statement<P extends Readonly<Record<string, SqlValue>>, O>(
   build: (q: Queries, places: P) => { compile(): CompiledQuery<O> },
   { keepsTo }: StatementOptions<P> = {},
 ): Statement<P, O> {
-  let known: Made<O> | undefined
-  const madeOnce = (): Made<O> => {
-    known ??= make(build)
-    return known
-  }
+  const madeOnce = once(() => make(build))
   const run = async (q: Queries, values: P): Promise<O[]> => {
     const made = madeOnce()
-    const parameters = made.parameters.map(({ name, value }) => (name === undefined ? value : values[name]))
+    const parameters = parametersOf(made, values)
     if (q instanceof SqliteQueries) return (await q.rowsOf(made, parameters, keepsTo?.(values))) as O[] // the SQL says what its rows are
     return (await q.executeQuery<O>({ ...made.query, parameters })).rows
+  }
+  return Object.assign(run, { sql: () => madeOnce().sql })
+}
+
+/** The same for a statement that gives no rows: how many it has changed, and the number of the last row that it has added. */
+export function changing<P extends Readonly<Record<string, SqlValue>>>(
+  build: (q: Queries, places: P) => { compile(): CompiledQuery<unknown> },
+): Changing<P> {
+  const madeOnce = once(() => make(build))
+  const run = async (q: Queries, values: P): Promise<RunResult> => {
+    const made = madeOnce()
+    const parameters = parametersOf(made, values)
+    if (q instanceof SqliteQueries) return q.run(made.sql, parameters)
+    const { numAffectedRows, insertId } = await q.executeQuery({ ...made.query, parameters })
+    return { changes: Number(numAffectedRows), lastId: Number(insertId) }
   }
   return Object.assign(run, { sql: () => madeOnce().sql })
 }
@@ -73,6 +90,18 @@ interface Made<O> {
   readonly givesRows: boolean
   /** Either the name of a value that is given, or the value. */
   readonly parameters: readonly { readonly name: string | undefined; readonly value: unknown }[]
+}
+
+function once<T>(make: () => T): () => T {
+  let known: T | undefined
+  return () => {
+    known ??= make()
+    return known
+  }
+}
+
+function parametersOf({ parameters }: Made<unknown>, values: Readonly<Record<string, SqlValue>>): unknown[] {
+  return parameters.map(({ name, value }) => (name === undefined ? value : values[name]))
 }
 
 function make<P, O>(build: (q: Queries, places: P) => { compile(): CompiledQuery<O> }): Made<O> {

@@ -55,6 +55,9 @@ export const ID_PREFIXES = {
 /** A key of {@link ID_PREFIXES}. */
 export type IdPrefix = keyof typeof ID_PREFIXES
 
+/** Characters of an id that hold its time: three bits, and five each in the others, make the 48 of a UUID v7. */
+const TIME_CHARACTERS = 10
+
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 
 /** What a path parameter may look like: wider than our own ids, because imported rows keep theirs. */
@@ -149,6 +152,11 @@ export function newId<P extends IdPrefix>(prefix: P, clock: Clock): `${P}_${stri
 /** The bare 26 characters of a fresh id: console epochs, boots, installations. */
 export function newIdSuffix(clock: Clock): string {
   return encode(uuidV7Bytes(clock.nowMs()))
+}
+
+/** What sorts before all ids of a kind that are made at a time (milliseconds since the epoch) or later, and behind those from before. */
+export function beforeIdsOf(prefix: IdPrefix, ms: number): string {
+  return `${prefix}_${encode(uuidV7Bytes(ms)).slice(0, TIME_CHARACTERS)}`
 }
 
 /** The UUID behind an id of ours, `undefined` when the id is not a TypeID (an imported one). */

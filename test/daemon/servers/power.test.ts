@@ -136,7 +136,11 @@ test('asks for the permission of the action, and for both with a restart', async
       ]
       for (const call of calls) {
         await stage.db.write((tx) =>
-          tx.q.updateTable('command').set({ state: 'done' }).where('serverId', '=', server.id).execute(),
+          tx.q
+            .updateTable('command')
+            .set({ state: 'done', endedAt: tx.now })
+            .where('serverId', '=', server.id)
+            .execute(),
         )
         const outcome = await call().then(
           () => 'ok',
@@ -175,6 +179,17 @@ test('a stop right after a start is taken, before the node has said anything', a
     return mine.length === 2 ? mine : undefined
   })
   expect(sent.map(({ command }) => command.op)).toEqual(['start', 'stop'])
+})
+
+test('what an order wanted that is still open counts no longer once a newer one has ended', async () => {
+  const server = await serverIn(FACTS.stopped)
+  await order('start', server)
+  const { commandId } = await order('stop', server)
+  const stop = await peer.until('the stop', () => peer.of('command').find(({ id }) => id === commandId))
+  peer.finish(stop)
+  await stage.ended(commandId)
+  expect(await order('start', server)).toMatchObject({ action: 'start', status: 'stopped' })
+  expect((await refusal(order('start', server))).meta).toMatchObject({ currentStatus: 'starting' })
 })
 
 test('a start right after a stop is told that the server is stopping, not that it runs', async () => {

@@ -8,6 +8,7 @@ import {
 } from 'kysely'
 import type { Schema } from '../schema.ts'
 import type { RowsById } from '../table-parts.ts'
+import type { RunResult } from './connection.ts'
 import { type ConnectionSource, carriedOut, givesRows, sqliteDialect } from './dialect.ts'
 
 /** The query builder over connections of ours: camelCase in the program, snake_case in the database. */
@@ -37,6 +38,18 @@ export class SqliteQueries extends Kysely<Schema> {
       if (givesRows) return NAMES.named(await carriedOut(source, sql, () => connection.all(sql, parameters)))
       await carriedOut(source, sql, () => connection.run(sql, parameters))
       return []
+    } finally {
+      source.release(connection)
+    }
+  }
+
+  /** What a statement that gives no rows has done. */
+  async run(sql: string, parameters: readonly unknown[]): Promise<RunResult> {
+    const source = this.#source
+    const connection = await source.acquire()
+    try {
+      source.note?.(sql)
+      return await carriedOut(source, sql, () => connection.run(sql, parameters))
     } finally {
       source.release(connection)
     }

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { beforeIdsOf } from '../../../../shared/kernel/ids.ts'
 import type { DesiredState } from '../../../../shared/kernel/server-life.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { ShellName } from '../../../../shared/protocol/server-spec.ts'
@@ -6,12 +7,6 @@ import type { Queries } from '../../../db/db.ts'
 import type { Schema } from '../../../db/schema.ts'
 import { jsonStatement, statement } from '../../../db/statement.ts'
 import type { ServerRow } from './rows.ts'
-
-/** The newest order of a server that says what is wanted of it. */
-export interface NewestOrder {
-  readonly op: string
-  readonly state: Schema['command']['state']
-}
 
 /** What an order needs of its server, and no more: orders are many, and a whole row with its template is large. */
 export interface OrderRow
@@ -22,7 +17,8 @@ export interface OrderRow
   > /* biome-ignore format: columns */ {
   /** What its template says of the line that it is started by. */
   readonly launch: LaunchTemplate
-  readonly newest: NewestOrder | undefined
+  /** The newest order that says what is wanted of it; `null` when that has ended. */
+  readonly newest: Schema['command']['op'] | null
 }
 
 /** The fields of a template that make the line of a server. */
@@ -31,6 +27,28 @@ export interface LaunchTemplate {
   readonly startupCommands: readonly { readonly name: string; readonly command: string }[]
   readonly shell?: ShellName
 }
+
+/** The orders that say what is wanted of a server. */
+const INTENTS = sql`('start', 'stop', 'restart', 'kill', 'install', 'rebuild')`
+
+/**
+ * Whether a newer order of the server than "command" has ended: what the older one wanted counts no longer. Ended ones are found by their
+ * ids, which sort by time: only what came behind an order that is still open is looked at.
+ */
+const IS_OVERTAKEN = sql`exists (
+  select 1 from command as newer
+  where newer.id >= substr(command.id, 1, ${sql.lit(beforeIdsOf('cmd', 0).length)}) and newer.node_id = command.node_id
+    and newer.server_id = command.server_id and newer.generation > command.generation
+    and newer.op in ${INTENTS} and newer.ended_at is not null
+)`
+
+/** The newest order of a row of "server" that says what is wanted of it; none when that has ended. */
+const NEWEST = sql<OrderRow['newest']>`(
+  select command.op from command
+  where command.node_id = server.node_id and command.server_id = server.id and command.ended_at is null
+    and command.op in ${INTENTS} and (command.generation = server.generation or not ${IS_OVERTAKEN})
+  order by command.generation desc limit 1
+)`
 
 const orderRows = jsonStatement((q, { ids }: { ids: string }) =>
   q
@@ -45,13 +63,8 @@ const orderRows = jsonStatement((q, { ids }: { ids: string }) =>
     .select([
       sql<string>`json_extract(coalesce(server.pinned_template, template.definition), '$.startup', '$.startupCommands', '$.shell') || ''`.as(
         'launch',
-      ),
-      sql<string | null>`(
-        select json_array(command.op, command.state) from command
-        where command.node_id = server.node_id and command.server_id = server.id
-          and command.op in ('start', 'stop', 'restart', 'kill', 'install', 'rebuild')
-        order by command.generation desc limit 1
-      ) || ''`.as('newest'), // texts: a row that is JSON itself would hold what they say
+      ), // a text: a row that is JSON itself would hold what it says
+      NEWEST.as('newest'),
     ])
     .where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
 )
@@ -62,18 +75,22 @@ export async function findOrderRows(q: Queries, ids: readonly string[]): Promise
 }
 
 function orderRowOf(row: Awaited<ReturnType<typeof orderRows>>[number]): OrderRow {
-  // Both were made by this statement, from what the contract of templates had parsed, and from a column of this type.
+  // Made by this statement, from what the contract of templates had parsed.
   const [startup, startupCommands, shell] = JSON.parse(row.launch) as [
     string,
     OrderRow['launch']['startupCommands'],
     ShellName | null,
   ]
-  const newest = row.newest === null ? undefined : (JSON.parse(row.newest) as [string, NewestOrder['state']])
   return {
     ...row,
     launch: { startup, startupCommands: startupCommands ?? [], ...(shell === null ? {} : { shell }) },
-    newest: newest && { op: newest[0], state: newest[1] },
   }
+}
+
+/** The newest order of a server that says what is wanted of it; `null` when that has ended. */
+export async function findNewestOrder(q: Queries, serverId: string): Promise<OrderRow['newest']> {
+  const row = await q.selectFrom('server').select(NEWEST.as('newest')).where('id', '=', serverId).executeTakeFirst()
+  return row?.newest ?? null
 }
 
 /** The generation of a server, and what an order wants of it. */

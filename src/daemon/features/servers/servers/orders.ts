@@ -15,11 +15,11 @@ import type { Tx } from '../../../db/db.ts'
 import { resultOf, type Settled } from '../../../db/gather.ts'
 import { isStorageFailure } from '../../../db/sqlite/failures.ts'
 import {
+  findNewestOrder,
   findOrderRows,
   type Intent,
   insertCommands,
   type NewCommand,
-  type NewestOrder,
   type OrderRow,
   writeIntents,
 } from './order-rows.ts'
@@ -233,26 +233,16 @@ async function queueCommands(
  * nothing to stop.
  */
 export async function pendingStatus(tx: Tx, row: ServerRow): Promise<ServerStatus> {
-  const newest = await tx.q
-    .selectFrom('command')
-    .select(['op', 'state'])
-    .where('nodeId', '=', row.nodeId)
-    .where('serverId', '=', row.id)
-    .where('op', 'in', ['start', 'stop', 'restart', 'kill', 'install', 'rebuild'])
-    .orderBy('generation', 'desc')
-    .limit(1)
-    .executeTakeFirst()
-  return statusAfter(row, newest)
+  return statusAfter(row, await findNewestOrder(tx.q, row.id))
 }
 
-function statusAfter(row: LifeRow, newest: NewestOrder | undefined): ServerStatus {
+function statusAfter(row: LifeRow, newest: OrderRow['newest']): ServerStatus {
   const status = statusOf(row)
-  if (newest === undefined || newest.state === 'done' || newest.state === 'failed') return status
   const atRest = status === 'stopped' || status === 'crashed' || status === 'error'
-  if (atRest && (newest.op === 'install' || newest.op === 'rebuild')) return 'installing'
-  if (atRest && (newest.op === 'start' || newest.op === 'restart')) return 'starting'
+  if (atRest && (newest === 'install' || newest === 'rebuild')) return 'installing'
+  if (atRest && (newest === 'start' || newest === 'restart')) return 'starting'
   const alive = status === 'starting' || status === 'running'
-  return alive && (newest.op === 'stop' || newest.op === 'kill') ? 'stopping' : status
+  return alive && (newest === 'stop' || newest === 'kill') ? 'stopping' : status
 }
 
 /** Refuses what the status does not allow. */

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { beforeIdsOf } from '../../../../../shared/kernel/ids.ts'
 import type { IsoTime } from '../../../../../shared/kernel/time.ts'
 import { placeFiles as askToPlace, wipeFiles } from '../../../../../shared/protocol/migration.ts'
 import { recordFact } from '../../../../access/operation.ts'
@@ -96,6 +97,7 @@ export async function wasStarted({ deps: { db } }: StepContext, serverId: string
     .where('serverId', '=', serverId)
     .where('op', 'in', ['start', 'restart'])
     .where('createdAt', '>', since)
+    .where('id', '>', beforeIdsOf('cmd', Date.parse(since))) // ids are in an index, times are not
     .executeTakeFirst()
   return order !== undefined
 }
