@@ -7,7 +7,8 @@ import ipaddr from 'ipaddr.js'
  */
 export function countedAddress(text: string | undefined): string {
   const ip = withoutPort(text)
-  if (!isIPv6(ip)) return ip
+  // Node's pattern for IPv6 takes 5 ms when it is used first: most addresses do without.
+  if (!ip.includes(':') || !isIPv6(ip)) return ip
   const address = ipaddr.IPv6.parse(ip)
   if (address.isIPv4MappedAddress()) return address.toIPv4Address().toString()
   const network = address.parts.slice(0, 4)

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { LATER_FIELDS } from '../../../src/daemon/features/servers/servers/later-fields.ts'
 import { startServer, stopServer } from '../../../src/shared/api/power.ts'
 import { patchServer, type Server } from '../../../src/shared/api/servers.ts'
+import { NewTemplate } from '../../../src/shared/api/template-fields.ts'
 import type { AgentPeer } from '../agent-peer.ts'
 import { Stage, type StageNode } from './stage.ts'
 
@@ -59,4 +61,8 @@ test('an order that cannot be made of what is stored fails, and no other one wai
   const [failed, sent] = [await start(broken), await start(whole)]
   expect((await commandOf(sent)).serverId).toBe(whole.id)
   expect(await stage.ended(failed)).toMatchObject({ state: 'failed' })
+})
+
+test('has the defaults of the contract for all fields that a template may have been stored without', () => {
+  expect(LATER_FIELDS).toStrictEqual(NewTemplate.omit({ name: true, nestId: true }).parse({ startup: '-' }))
 })

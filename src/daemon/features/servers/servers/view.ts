@@ -6,7 +6,7 @@ import {
   type Server,
   type ServerPort,
 } from '../../../../shared/api/servers.ts'
-import { NewTemplate } from '../../../../shared/api/template-fields.ts'
+import type { NewTemplate } from '../../../../shared/api/template-fields.ts'
 import { agentText, MOST_REASON } from '../../../../shared/kernel/agent-text.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
 import { PRIMARY_PORT } from '../../../../shared/kernel/ports.ts'
@@ -19,6 +19,7 @@ import { frozen } from '../../../core/frozen.ts'
 import type { Reading } from '../../../http/answer-cache.ts'
 import { shownEula } from './eula.ts'
 import { furtherPortsOf } from './further-ports.ts'
+import { type Definition, LATER_FIELDS } from './later-fields.ts'
 import type { ServerRow } from './rows.ts'
 import type { TemplateView, TemplateViews } from './template-views.ts'
 import type { CurrentUsage } from './usage.ts'
@@ -62,17 +63,12 @@ export function statusOf(row: LifeRow, power: PowerState = row.power): ServerSta
   return serverStatus({ deletingAt, archivedAt, suspendedAt, activity, power, crashed, failed })
 }
 
-type Definition = Omit<NewTemplate, 'name' | 'nestId'>
-
 /** So many definitions are kept, and none whose text is longer. */
 const MOST_KEPT = 32
 const LONGEST_KEPT = 64 * 1024
 
 /** Parsed definitions by their texts: many servers have one template, and every order and answer needs it. */
 const definitions = new Map<string, Definition>()
-
-/** What fields say that a template was stored without, because they came later. Made at the first use: a start has none for it. */
-let laterFields: Definition | undefined
 
 /**
  * The definition inside a template's row; it was parsed by the contract when it was written. Fields of the contract that came after
@@ -81,8 +77,7 @@ let laterFields: Definition | undefined
 export function definitionOf({ templateDefinition: text }: Pick<ServerRow, 'templateDefinition'>): Definition {
   const known = definitions.get(text)
   if (known !== undefined) return known
-  laterFields ??= frozen(NewTemplate.omit({ name: true, nestId: true }).parse({ startup: '-' }))
-  const definition = frozen({ ...laterFields, ...(JSON.parse(text) as Definition) }) // see above
+  const definition = frozen({ ...LATER_FIELDS, ...(JSON.parse(text) as Definition) }) // see above
   if (text.length > LONGEST_KEPT) return definition
   definitions.set(text, definition)
   const [oldest] = definitions.keys()
