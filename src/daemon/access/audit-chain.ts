@@ -75,9 +75,8 @@ const insertRows = changing<{ rows: string; stored: string | null }>((q, { rows,
         id, user_id, api_key_id, action, resource, resource_id, details, ip_address, user_agent, request_id, created_at, hash)
       select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
         value ->> 8, value ->> 9, value ->> 10, value ->> 11
-      from json_each(${rows}) where (select hash from audit_log order by seq desc limit 1) is ${stored} order by key`.compile(
-      q,
-    ),
+      from json_each(${rows}) where (select hash from audit_log order by seq desc limit 1) is ${stored}
+      order by key`.compile(q),
 }))
 
 /** As {@link insertRows} takes them. */
