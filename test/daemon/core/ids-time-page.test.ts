@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { hasNextPage } from '../../../src/cli/kit/resource/next-page.ts'
-import { ID_PREFIXES, type IdPrefix, newId, ServerId, uuidOf } from '../../../src/shared/kernel/ids.ts'
+import { beforeIdsOf, ID_PREFIXES, type IdPrefix, newId, ServerId, uuidOf } from '../../../src/shared/kernel/ids.ts'
 import { pageQuery, pagination } from '../../../src/shared/kernel/page.ts'
 import { IsoTime, isoTime, parseDuration, systemClock } from '../../../src/shared/kernel/time.ts'
 import { testClock } from './test-clock.ts'
@@ -28,6 +28,17 @@ describe('ids', () => {
       fc.property(fc.integer({ min: 0, max: 2 ** 47 }), fc.constantFrom(...Object.keys(ID_PREFIXES)), (ms, prefix) => {
         const id = newId(prefix as IdPrefix, { ...testClock(), nowMs: () => ms }) // a key of the table
         expect(Number.parseInt((uuidOf(id) ?? '').replace('-', '').slice(0, 12), 16)).toBe(ms)
+      }),
+    )
+  })
+
+  it('of one millisecond have a place before them that is behind all from before', () => {
+    const made = (ms: number) => newId('cmd', { ...testClock(), nowMs: () => ms })
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 2 ** 47 }), (ms) => {
+        const place = beforeIdsOf('cmd', ms)
+        expect(made(ms - 1) < place && place < made(ms)).toBe(true)
+        expect(made(ms).startsWith(place)).toBe(true)
       }),
     )
   })
