@@ -19,6 +19,13 @@ export type SqliteCode =
   | 'SQLITE_CORRUPT'
   | 'SQLITE_ERROR'
 
+/** Whether a statement brings a transaction to the disk: its end, or one that is a transaction by itself. */
+export const isCommit = (sql: string): boolean => sql === 'COMMIT' || sql.startsWith('insert into script_')
+
+/** The statements that one stands for: those of a script, which says them in a comment, else itself. */
+export const statementsIn = (sql: string): string[] =>
+  /^insert into script_.*?\/\* (.*) \*\/$/s.exec(sql)?.[1]?.split('; ') ?? [sql]
+
 type Callback = (error: Error | null, ...rest: unknown[]) => void
 
 /** What was changed in the driver; `remove` puts it back. */

@@ -5,7 +5,7 @@ import { getAdminHealth } from '../../src/shared/api/overview.ts'
 import { killServer, restartServer, startServer, stopServer } from '../../src/shared/api/power.ts'
 import { listServers, type Server } from '../../src/shared/api/servers.ts'
 import type { AgentEvent } from '../../src/shared/protocol/frames.ts'
-import { plantFaults } from '../faulty-driver.ts'
+import { isCommit, plantFaults } from '../faulty-driver.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { type AgentPeer, report } from './agent-peer.ts'
 import { eventually, GatewayStage } from './gateway-stage.ts'
@@ -33,7 +33,7 @@ const stateOf = (game: Server, change: Parameters<typeof report>[1]): AgentEvent
 
 /** Everything that would be brought to the disk fails there, as on a full one. */
 function fillDisk(): void {
-  faults = plantFaults(({ sql }) => (sql === 'COMMIT' ? 'SQLITE_FULL' : undefined))
+  faults = plantFaults(({ sql }) => (isCommit(sql) ? 'SQLITE_FULL' : undefined))
 }
 
 /** Another node, with two servers that run; their first orders are behind them. */

@@ -64,8 +64,8 @@ async function append(q: Queries, rows: readonly AuditContent[], end: ChainEnd):
     hash = auditHash(hash, row)
     return columnsOf(row, hash)
   })
-  const { changes } = await insertRows(q, { rows: JSON.stringify(chained), stored: end.stored })
-  return changes === rows.length ? hash : undefined
+  const isAdded = await insertRows(q, { rows: JSON.stringify(chained), stored: end.stored }, rows.length)
+  return isAdded ? hash : undefined
 }
 
 const insertRows = changing<{ rows: string; stored: string | null }>((q, { rows, stored }) => ({

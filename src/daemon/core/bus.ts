@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { EVENTS, type EventData, type EventType, isEventType } from '../../shared/kernel/events.ts'
 import type { IsoTime } from '../../shared/kernel/time.ts'
-import type { Batch, Db, Tx } from '../db/db.ts'
+import type { Batch, Db, Queries, Tx } from '../db/db.ts'
 import { changing } from '../db/statement.ts'
 
 /** A written event. `id` grows without end over the installation's life. */
@@ -44,6 +44,7 @@ export interface Bus {
 
 /** The bus over the `event` table. */
 export function createBus(db: Db): Bus {
+  const eventLog = createEventLog()
   const listeners = new Set<(event: BusEvent) => void>()
   const enlisted: ((tx: Tx, event: CommittingEvent) => Promise<void>)[] = []
   return {
@@ -51,7 +52,7 @@ export function createBus(db: Db): Bus {
       const clean = EVENTS[type].data.parse(data)
       const event: CommittingEvent = { type, serverId: serverId ?? null, data: clean, timestamp: tx.now }
       const written: Written = { id: 0, event }
-      tx.collect(EVENT_LOG, written)
+      tx.collect(eventLog, written)
       tx.onCommit(() => {
         const numbered = { id: written.id, type, serverId: event.serverId, data: clean, timestamp: tx.now }
         for (const listener of listeners) listener(numbered)
@@ -108,21 +109,45 @@ interface Written {
 }
 
 /** The events of a commit, which get their numbers in the order in which they were appended. */
-const EVENT_LOG: Batch<Written> = {
-  write: async ({ q }, written) => {
-    const rows = written.map(({ event: { type, serverId, data, timestamp } }) =>
-      // The data as text within the text, which is what is stored.
-      [type, serverId, JSON.stringify(data), timestamp],
-    )
-    // Nobody else adds rows meanwhile: their numbers are one behind the other (https://www.sqlite.org/autoinc.html).
-    const { lastId } = await insertEvents(q, { rows: JSON.stringify(rows) })
-    for (const [place, one] of written.entries()) one.id = lastId - written.length + 1 + place
-  },
+function createEventLog(): Batch<Written> {
+  /** The number of the last event that this process has committed, as long as it is the last one: the database is asked each time. */
+  let known: number | undefined
+  return {
+    write: async ({ q, onCommit }, written) => {
+      const events = written.map(({ event }) => event)
+      let before = known
+      if (before === undefined || !(await append(q, events, before))) {
+        before = await readLast(q)
+        if (!(await append(q, events, before))) throw new Error('events were added within the transaction of others')
+      }
+      for (const [place, one] of written.entries()) one.id = before + 1 + place
+      const last = before + written.length
+      onCommit(() => {
+        known = last
+      })
+    },
+  }
 }
 
-const insertEvents = changing<{ rows: string }>((q, { rows }) => ({
+/** The number of the last event; 0 when there is none. */
+async function readLast(q: Queries): Promise<number> {
+  const last = await q.selectFrom('event').select('id').orderBy('id', 'desc').limit(1).executeTakeFirst()
+  return last?.id ?? 0
+}
+
+/** Writes the events behind the one with this number; answers whether that is the last one. */
+async function append(q: Queries, events: readonly CommittingEvent[], last: number): Promise<boolean> {
+  const rows = events.map(({ type, serverId, data, timestamp }) =>
+    // The data as text within the text, which is what is stored.
+    [type, serverId, JSON.stringify(data), timestamp],
+  )
+  return await insertEvents(q, { rows: JSON.stringify(rows), last }, events.length)
+}
+
+const insertEvents = changing<{ rows: string; last: number }>((q, { rows, last }) => ({
   compile: () =>
     sql`
-      insert into event (type, server_id, data, created_at)
-      select value ->> 0, value ->> 1, value ->> 2, value ->> 3 from json_each(${rows}) order by key`.compile(q),
+      insert into event (id, type, server_id, data, created_at)
+      select ${last} + 1 + key, value ->> 0, value ->> 1, value ->> 2, value ->> 3
+      from json_each(${rows}) where coalesce((select max(id) from event), 0) = ${last} order by key`.compile(q),
 }))

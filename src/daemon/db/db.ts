@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { Clock, IsoTime } from '../../shared/kernel/time.ts'
+import type { BriefTries } from './brief.ts'
 import { type DbHealth, HealthRecord } from './db-health.ts'
 import { KeepingQueries, KeptResults } from './kept-results.ts'
 import type { Schema } from './schema.ts'
@@ -31,6 +32,18 @@ export interface Batch<R> {
   write(tx: Pick<Tx, 'q' | 'onCommit'>, rows: readonly R[]): Promise<void>
 }
 
+/** How a transaction is carried out. */
+export interface How {
+  /** Of a group it begins when the others are through: more may come for it until then. */
+  readonly isLast?: boolean
+  /**
+   * It may be carried out by itself and with one statement for all that it changes, which saves most of its ways to SQLite and back. For work that reads first, and then changes rows
+   * by made statements (`db/statement.ts`) of which it asks for no rows. Where it turns out to be otherwise, or another program writes meanwhile, all of it is undone
+   * and `work` is called again: it must leave nothing behind but in its transaction.
+   */
+  readonly brief?: BriefTries | undefined
+}
+
 /**
  * The installation's database: one writer connection, several readers, write-ahead log, every
  * commit on disk before it is answered.
@@ -43,9 +56,8 @@ export interface Db {
   /**
    * Runs `work` in a transaction. Concurrent ones are grouped into one commit, each under its own savepoint: one that
    * throws undoes itself alone; when the storage fails, nothing of the whole commit is stored. Waiting for anything but the database inside is a mistake; after 10 s it is undone.
-   * Of a group, what is to be written `last` begins when the others are through.
    */
-  write<T>(work: (tx: Tx) => Promise<T>, place?: 'last'): Promise<T>
+  write<T>(work: (tx: Tx) => Promise<T>, how?: How): Promise<T>
   /**
    * Begins the transactions of the calls made inside `scope` with `first`, until one holds (idempotency keys). What a commit
    * sets off, and what goes on after the scope has ended, is not part of it.
@@ -110,7 +122,7 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
   return {
     file,
     read,
-    write: (work, place) => queue.write(work, place),
+    write: (work, how) => queue.write(work, how),
     withFirst: (first, scope) => queue.withFirst(first, scope),
     isScoped: () => queue.isScoped(),
     changes: known,

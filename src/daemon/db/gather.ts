@@ -1,4 +1,5 @@
 import { PanelError } from '../../shared/kernel/errors.ts'
+import { BriefTries } from './brief.ts'
 import type { Db, Tx } from './db.ts'
 
 /** What has become of one of several that were carried out together. */
@@ -13,13 +14,15 @@ const MOST = 64
 /**
  * Carries out together, in one transaction, what is waiting when that begins: for many small changes of the same kind, whose statements
  * then do the work of all of them. `work` answers for each in the order of `items`; what is refused, or has to go {@link ALONE}, must have written nothing. When `work`
- * fails, nothing of them is stored, and each is tried by itself. Each caller waits for the commit. A call inside of {@link Db.withFirst} is carried out alone.
+ * fails, nothing of them is stored, and each is tried by itself. Each caller waits for the commit. `isBrief`: see {@link How}. A call inside of {@link Db.withFirst} is carried out alone.
  */
 export function gather<I, O>(
   db: Pick<Db, 'write' | 'isScoped'>,
   work: (tx: Tx, items: readonly I[]) => Promise<readonly (Settled<O> | typeof ALONE)[]>,
+  { isBrief = false }: { readonly isBrief?: boolean } = {},
 ): (item: I) => Promise<O> {
   const waiting: { readonly item: I; settle(settled: Settled<O>): void }[] = []
+  const brief = isBrief ? new BriefTries() : undefined
   let isAsked = false
   const carryOutAlone = (item: I): Promise<O> =>
     db.write(async (tx) => {
@@ -35,15 +38,20 @@ export function gather<I, O>(
   const carryOut = async (): Promise<void> => {
     let taken: typeof waiting = []
     try {
-      const settled = await db.write(async (tx) => {
-        taken = waiting.splice(0, MOST)
-        isAsked = false // what comes from now on needs another transaction
-        if (waiting.length > 0) ask()
-        return await work(
-          tx,
-          taken.map(({ item }) => item),
-        )
-      }, 'last') // more may come while others of the commit are carried out
+      const settled = await db.write(
+        async (tx) => {
+          if (taken.length === 0) {
+            taken = waiting.splice(0, MOST)
+            isAsked = false // what comes from now on needs another transaction
+            if (waiting.length > 0) ask()
+          }
+          return await work(
+            tx,
+            taken.map(({ item }) => item),
+          )
+        },
+        { isLast: true, brief },
+      ) // more may come while others of the commit are carried out
       for (const [place, one] of taken.entries()) {
         const result = settled[place]
         if (result === ALONE) goAlone(one)

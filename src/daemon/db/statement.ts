@@ -1,7 +1,7 @@
 import type { CompiledQuery, SelectQueryBuilder } from 'kysely'
 import type { Queries } from './db.ts'
 import { asJson, rowsOf } from './json-rows.ts'
-import type { RunResult, SqlValue } from './sqlite/connection.ts'
+import type { SqlValue } from './sqlite/connection.ts'
 import { givesRows } from './sqlite/dialect.ts'
 import { queriesOver, SqliteQueries } from './sqlite/queries.ts'
 import type { RowsById } from './table-parts.ts'
@@ -18,9 +18,9 @@ export interface Statement<P, O> {
   readonly sql: () => string
 }
 
-/** Runs a statement that gives no rows with these values, and answers what it did. */
+/** Runs a statement that gives no rows with these values, and answers whether it has changed so many. */
 export interface Changing<P> {
-  (q: Queries, values: P): Promise<RunResult>
+  (q: Queries, values: P, expected: number): Promise<boolean>
   readonly sql: () => string
 }
 
@@ -51,17 +51,17 @@ export function statement<P extends Readonly<Record<string, SqlValue>>, O>(
   return Object.assign(run, { sql: () => madeOnce().sql })
 }
 
-/** The same for a statement that gives no rows: how many it has changed, and the number of the last row that it has added. */
+/** The same for a statement that gives no rows, of which it matters how many it has changed. */
 export function changing<P extends Readonly<Record<string, SqlValue>>>(
   build: (q: Queries, places: P) => { compile(): CompiledQuery<unknown> },
 ): Changing<P> {
   const madeOnce = once(() => make(build))
-  const run = async (q: Queries, values: P): Promise<RunResult> => {
+  const run = async (q: Queries, values: P, expected: number): Promise<boolean> => {
     const made = madeOnce()
     const parameters = parametersOf(made, values)
-    if (q instanceof SqliteQueries) return q.run(made.sql, parameters)
-    const { numAffectedRows, insertId } = await q.executeQuery({ ...made.query, parameters })
-    return { changes: Number(numAffectedRows), lastId: Number(insertId) }
+    if (q instanceof SqliteQueries) return q.change(made.sql, parameters, expected)
+    const { numAffectedRows } = await q.executeQuery({ ...made.query, parameters })
+    return Number(numAffectedRows) === expected
   }
   return Object.assign(run, { sql: () => madeOnce().sql })
 }

@@ -154,6 +154,11 @@ export class TableChanges {
     return !seen.some((one) => isMoved(one, { moved, movedRow: (row) => this.#rowMoved(row, since) }))
   }
 
+  /** What the writer calls the state of the file (`PRAGMA data_version`) with all that is counted. */
+  get version(): unknown {
+    return this.#dataVersion
+  }
+
   /** What a statement reads; throws for one that reads more than tables. `stays`: see {@link seenBy}. */
   readBy(sql: string, { stays = false } = {}): readonly Seen[] {
     return stays ? this.#named.readBy(sql).map((one) => seenBy(one, { stays })) : this.#reads(sql)

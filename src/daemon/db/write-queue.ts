@@ -1,11 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Clock, type IsoTime, now } from '../../shared/kernel/time.ts'
-import type { Batch, Tx } from './db.ts'
+import { type BriefTries, briefRunner } from './brief.ts'
+import type { Batch, How, Tx } from './db.ts'
 import type { HealthRecord } from './db-health.ts'
 import { KeepingQueries, type KeptResults } from './kept-results.ts'
 import { type Connection, stopping } from './sqlite/connection.ts'
-import { leaseOf } from './sqlite/lease.ts'
+import { type Lease, leaseOf } from './sqlite/lease.ts'
 import { queriesOver } from './sqlite/queries.ts'
+import type { Step } from './sqlite/script-statements.ts'
 import type { TableChanges } from './table-changes.ts'
 
 const GROUP = 64
@@ -23,8 +25,9 @@ interface Job {
   readonly collected: Collected[]
   /** Nothing of its group is written when it fails. */
   readonly leads?: true
-  /** See {@link Db.write}. */
+  /** See {@link How}. */
   readonly isLast: boolean
+  readonly brief: BriefTries | undefined
 }
 
 /** One row of a batch, beside what writes the whole of it. */
@@ -68,6 +71,8 @@ export class WriteQueue {
   /** The latest stamp since it was taken. */
   #latest: IsoTime | undefined
   #draining: Promise<void> | undefined
+  /** Whether a transaction may be open on the writer that could not be rolled back. */
+  #isLeftOpen = false
   #ended = false
 
   constructor(on: {
@@ -88,7 +93,7 @@ export class WriteQueue {
     this.#catchUps.push(work)
   }
 
-  write<T>(work: (tx: Tx) => Promise<T>, place?: 'last'): Promise<T> {
+  write<T>(work: (tx: Tx) => Promise<T>, { isLast = false, brief }: How = {}): Promise<T> {
     const refusal = this.#ended ? stopping() : this.#health.refusal()
     if (refusal !== undefined) return Promise.reject(refusal)
     const firsts = this.#firsts.getStore()
@@ -98,7 +103,8 @@ export class WriteQueue {
       this.#jobs.push({
         hooks: [],
         collected: [],
-        isLast: place === 'last',
+        isLast,
+        brief: first === undefined ? brief : undefined,
         run: async (tx) => {
           if (first !== undefined) await first(tx)
           result = { value: await work(tx) }
@@ -159,7 +165,7 @@ export class WriteQueue {
   async #drain(): Promise<void> {
     await Promise.resolve() // so that calls of the same turn share a commit
     while (this.#jobs.length > 0) {
-      await this.#group()
+      if (!(await this.#brief())) await this.#group()
       await this.#settled()
     }
     this.#draining = undefined
@@ -204,7 +210,7 @@ export class WriteQueue {
     const settle = (failure?: unknown): void => {
       if (failure === undefined) this.#health.written()
     }
-    return [{ run, settle, hooks: [], collected: [], leads: true, isLast: false }]
+    return [{ run, settle, hooks: [], collected: [], leads: true, isLast: false, brief: undefined }]
   }
 
   /**
@@ -240,7 +246,8 @@ export class WriteQueue {
     }
     const last: (() => void)[] = []
     try {
-      await this.#writeCollected(done, last)
+      const failure = await writeCollected(done, leaseOf(this.#writer), last)
+      if (failure !== undefined) throw failure.error
       this.#changes.committing()
       await this.#writer.run('COMMIT')
     } catch (error) {
@@ -249,9 +256,59 @@ export class WriteQueue {
       for (const job of done) job.settle(error)
       return
     }
+    this.#committed(done, last)
+  }
+
+  /**
+   * The next job as a commit of its own, by one statement for all that it changes, where all that wait are brief ones: others share a commit. Answers whether it is
+   * through; else nothing was changed, and it waits at the head of the queue to be carried out as others are.
+   */
+  async #brief(): Promise<boolean> {
+    const [job] = this.#jobs
+    if (job?.brief === undefined || this.#isLeftOpen || this.#health.now().status !== 'ok') return false
+    if (this.#jobs.some(({ brief }) => brief === undefined) || !job.brief.isDue()) return false
+    try {
+      // Nothing holds others off before the statement, which is not run when they have committed something meanwhile.
+      this.#changes.begin()
+      this.#changes.begun()
+    } catch {
+      return false // whoever carries it out meets the same
+    }
+    this.#jobs.shift()
+    const runner = briefRunner(this.#writer)
+    const lease = leaseOf(runner)
+    const last: (() => void)[] = []
+    const failure =
+      (await this.#carryOut(job, lease)) ?? lease.failure() ?? (await writeCollected([job], leaseOf(runner), last))
+    const written = failure === undefined ? await this.#runSteps(runner.steps) : { failure }
+    if (runner.isOther() || written === 'not now') {
+      job.brief.failed()
+      job.hooks.length = 0
+      job.collected.length = 0
+      this.#jobs.unshift(job)
+      return false
+    }
+    if (written !== 'written') job.settle(written.failure.error)
+    else this.#committed([job], last)
+    if (written === 'written') job.brief.held()
+    return true
+  }
+
+  /** `not now`: they were not run, see {@link Connection.runScript}. */
+  async #runSteps(steps: readonly Step[]): Promise<'written' | 'not now' | { readonly failure: { error: unknown } }> {
+    try {
+      const isRun = steps.length === 0 || (await this.#writer.runScript(steps, this.#changes.version))
+      return isRun ? 'written' : 'not now'
+    } catch (error) {
+      this.#changes.mayBeCommitted()
+      return { failure: { error } }
+    }
+  }
+
+  #committed(jobs: readonly Job[], last: readonly (() => void)[]): void {
     this.#changes.committed()
     for (const hook of last) follow(hook)
-    for (const job of done) {
+    for (const job of jobs) {
       for (const hook of job.hooks) follow(hook)
       job.settle()
     }
@@ -267,10 +324,14 @@ export class WriteQueue {
       })
       await this.#writer.run('BEGIN IMMEDIATE')
     }
+    this.#isLeftOpen = false
   }
 
   async #rollBack(): Promise<void> {
-    await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly SQLite has done so by itself
+    await this.#writer.exec('ROLLBACK').catch((error: unknown) => {
+      // Mostly SQLite has done so by itself.
+      if (!(error instanceof Error && error.message.includes('no transaction is active'))) this.#isLeftOpen = true
+    })
   }
 
   /** The jobs of a group, each taken from the queue when it is its turn. */
@@ -287,42 +348,25 @@ export class WriteQueue {
     for (const job of this.#jobs.filter(({ isLast }) => isLast)) yield* this.#jobs.splice(this.#jobs.indexOf(job), 1)
   }
 
-  /** Writes what jobs have left to the end of the commit: each batch in one go, for all of them. */
-  async #writeCollected(jobs: readonly Job[], hooks: (() => void)[]): Promise<void> {
-    const batches = new Map<object, Collected[]>()
-    for (const one of jobs.flatMap(({ collected }) => collected)) {
-      const rows = batches.get(one.batch)
-      if (rows === undefined) batches.set(one.batch, [one])
-      else rows.push(one)
-    }
-    if (batches.size === 0) return
-    const lease = leaseOf(this.#writer)
-    const tx = { q: queriesOver(lease.source), onCommit: (hook: () => void) => void hooks.push(hook) }
-    let failure: { readonly error: unknown } | undefined
-    try {
-      for (const collected of batches.values()) {
-        await collected[0]?.write(
-          tx,
-          collected.map(({ row }) => row),
-        )
-      }
-    } catch (error) {
-      failure = { error }
-    }
-    await lease.end()
-    failure = lease.failure() ?? failure
-    if (failure !== undefined) throw failure.error
-  }
-
   /** `endedAll`: what has ended the transaction of the whole group, such as a full disk, even if the job has gone on. */
   async #one(
     job: Job,
     points: Points,
   ): Promise<{ error: unknown; endedAll: { error: unknown } | undefined } | undefined> {
     const { before } = points
+    const lease = leaseOf(this.#writer, before === undefined ? undefined : () => this.#writer.run(before))
+    const failure = await this.#carryOut(job, lease)
+    const endedAll = lease.failure()
+    if (endedAll !== undefined) return { error: (failure ?? endedAll).error, endedAll }
+    if (failure === undefined) return undefined
+    const isUndone = before !== undefined && !lease.hasBegun()
+    return { error: failure.error, endedAll: isUndone ? undefined : await this.#undo(points) }
+  }
+
+  /** Runs the work of a job, and waits until nothing of it is running any more; answers with what it has failed. */
+  async #carryOut(job: Job, lease: Lease): Promise<{ readonly error: unknown } | undefined> {
     const stamp = now(this.#clock)
     if (this.#latest === undefined || stamp > this.#latest) this.#latest = stamp
-    const lease = leaseOf(this.#writer, before === undefined ? undefined : () => this.#writer.run(before))
     const tx: Tx = {
       q: new KeepingQueries(lease.source, { results: this.#results, sight: this.#changes.inside }),
       now: stamp,
@@ -343,11 +387,7 @@ export class WriteQueue {
     }
     await lease.end()
     this.#running = undefined
-    const endedAll = lease.failure()
-    if (endedAll !== undefined) return { error: (failure ?? endedAll).error, endedAll }
-    if (failure === undefined) return undefined
-    const isUndone = before !== undefined && !lease.hasBegun()
-    return { error: failure.error, endedAll: isUndone ? undefined : await this.#undo(points) }
+    return failure
   }
 
   /** Undoes the job alone; answers why that failed: then the whole group has to be undone. */
@@ -361,6 +401,35 @@ export class WriteQueue {
       return { error }
     }
   }
+}
+
+/** Writes what jobs have left to the end of the commit: each batch in one go, for all of them. Answers with what that has failed. */
+async function writeCollected(
+  jobs: readonly Job[],
+  lease: Lease,
+  hooks: (() => void)[],
+): Promise<{ readonly error: unknown } | undefined> {
+  const batches = new Map<object, Collected[]>()
+  for (const one of jobs.flatMap(({ collected }) => collected)) {
+    const rows = batches.get(one.batch)
+    if (rows === undefined) batches.set(one.batch, [one])
+    else rows.push(one)
+  }
+  if (batches.size === 0) return undefined
+  const tx = { q: queriesOver(lease.source), onCommit: (hook: () => void) => void hooks.push(hook) }
+  let failure: { readonly error: unknown } | undefined
+  try {
+    for (const collected of batches.values()) {
+      await collected[0]?.write(
+        tx,
+        collected.map(({ row }) => row),
+      )
+    }
+  } catch (error) {
+    failure = { error }
+  }
+  await lease.end()
+  return lease.failure() ?? failure
 }
 
 /** Runs what follows a commit. What is stored is stored, and others wait behind it: a failure is a bug that nobody catches (core/watch-bugs.ts). */

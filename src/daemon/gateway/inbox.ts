@@ -3,6 +3,7 @@ import type { Clock } from '../../shared/kernel/time.ts'
 import type { AgentEvent } from '../../shared/protocol/frames.ts'
 import type { ServerReport } from '../../shared/protocol/server.ts'
 import type { Log } from '../core/log.ts'
+import { BriefTries } from '../db/brief.ts'
 import type { Db, Tx } from '../db/db.ts'
 import { statement } from '../db/statement.ts'
 import { acceptCommands } from './command-pump.ts'
@@ -56,6 +57,7 @@ export class Inbox {
   readonly #queue: Item[] = []
   readonly #stop = new AbortController()
   readonly #pace: Pace
+  readonly #brief = new BriefTries()
   #ack: number
   #working: Promise<void> | undefined
   #snapshot: (TakenSnapshot & { readonly at: ReportedAt }) | undefined
@@ -141,7 +143,7 @@ export class Inbox {
   async #store(batch: readonly Item[]): Promise<void> {
     const { db, log, nodeId } = this.#deps
     try {
-      await db.write((tx) => this.#apply(tx, batch))
+      await db.write((tx) => this.#apply(tx, batch), { brief: batch.some(saysMore) ? undefined : this.#brief })
     } catch (error) {
       if (isPassing(error)) throw error
       // One of them cannot be stored: the others must not stay behind for its sake.
@@ -182,9 +184,9 @@ export class Inbox {
       const isAccepted = event?.type === 'command.done' && accepted.delete(event.commandId)
       if (event !== undefined) events.push({ event, at, isAccepted })
     }
+    if (events.length > 0) await handlers.onEvents(tx, nodeId, events)
     await acceptCommands(tx, nodeId, [...accepted])
     if (ack !== this.#ack) await raiseEventAck(tx.q, { nodeId, journalId, ack })
-    if (events.length > 0) await handlers.onEvents(tx, nodeId, events)
   }
 
   #setPaused(paused: boolean): void {
@@ -201,6 +203,11 @@ const raiseEventAck = statement((q, of: { nodeId: string; journalId: string; ack
     .where('journalId', '=', of.journalId)
     .where('eventAck', '<', of.ack),
 )
+
+/** Whether more is read and written for it than for acceptances and ends of commands, which are many. */
+function saysMore(item: Item): boolean {
+  return item.kind === 'event' && item.event !== undefined && item.event.type !== 'command.done'
+}
 
 /** Whether it is the database that cannot be written now, so that the same event will be storable later. */
 function isPassing(error: unknown): boolean {

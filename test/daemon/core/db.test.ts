@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
   type Db,
+  type How,
   isForeignKeyViolation,
   openDb,
   type Queries,
@@ -168,14 +169,14 @@ describe('writes', () => {
 
   it('that are to be last of a commit see what others of it have written, and have their turn in each', async () => {
     const order: string[] = []
-    const add = (key: string, place?: 'last', then?: () => void) =>
+    const add = (key: string, how: How = {}, then?: () => void) =>
       db.write(async (tx) => {
         order.push(`${key} sees ${(await keys(tx.q)).length}`)
         await put(tx, key)
         then?.()
-      }, place)
+      }, how)
     const late: Promise<void>[] = []
-    await Promise.all([add('x', 'last', () => late.push(add('y'))), add('a', undefined, () => late.push(add('b')))])
+    await Promise.all([add('x', { isLast: true }, () => late.push(add('y'))), add('a', {}, () => late.push(add('b')))])
     await Promise.all(late)
     expect(order).toEqual(['a sees 0', 'b sees 1', 'x sees 2', 'y sees 3'])
   })

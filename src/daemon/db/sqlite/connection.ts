@@ -1,5 +1,6 @@
 import sqlite3 from 'sqlite3'
 import { PanelError } from '../../../shared/kernel/errors.ts'
+import { isUnmet, ScriptStatements, type Step, valuesOf } from './script-statements.ts'
 
 /** A value that SQLite stores as it is. Anything else would be mangled in silence by the driver, so it is refused. */
 export type SqlValue = string | number | null | Uint8Array
@@ -10,17 +11,28 @@ export interface RunResult {
   readonly lastId: number
 }
 
+/** What statements are run by: a connection, or what stands for one. */
+export interface Runner {
+  /** Runs one statement and gives its rows. */
+  all(sql: string, parameters?: readonly unknown[]): Promise<Record<string, unknown>[]>
+  /** Runs one statement that gives no rows. */
+  run(sql: string, parameters?: readonly unknown[]): Promise<RunResult>
+  /** Runs one statement that gives no rows, of which no more is asked than whether it has changed so many. */
+  change(sql: string, parameters: readonly unknown[], expected: number | undefined): Promise<boolean>
+}
+
 const STATEMENTS = 256
 
 /**
  * One SQLite connection with a cache of prepared statements. Queries go through `all`, which resets the statement by
  * itself: a cached statement left in mid-row would pin the write-ahead log.
  */
-export class Connection {
+export class Connection implements Runner {
   readonly #db: sqlite3.Database
   readonly #explain: (error: Error) => unknown
   readonly #statements = new Map<string, sqlite3.Statement>()
   readonly #preparing = new Map<string, Promise<sqlite3.Statement>>()
+  readonly #scripts = new ScriptStatements((sql) => this.#exec(sql))
   #closed = false
   /** Called with the SQL and the parameters of whatever runs here, before it does. */
   onStatement: ((sql: string, parameters: readonly unknown[]) => void) | undefined
@@ -65,17 +77,44 @@ export class Connection {
   /** Runs one statement that gives no rows. */
   async run(sql: string, parameters: readonly unknown[] = []): Promise<RunResult> {
     this.onStatement?.(sql, parameters)
-    const values = bind(parameters)
+    const result = await this.#run(sql, bind(parameters))
+    this.onRows?.(sql, result.changes)
+    return result
+  }
+
+  async #run(sql: string, values: SqlValue[]): Promise<RunResult> {
     const statement = this.#prepared(sql) ?? (await this.#prepare(sql))
-    const { onRows } = this
     const failed = (error: Error, reject: (reason: unknown) => void): void => this.#failed(statement, error, reject)
     return new Promise((resolve, reject) => {
       statement.run(values, function (this: sqlite3.RunResult, error: Error | null) {
         if (error !== null) return failed(error, reject)
-        onRows?.(sql, this.changes)
         resolve({ changes: this.changes, lastId: this.lastID })
       })
     })
+  }
+
+  async change(sql: string, parameters: readonly unknown[], expected: number | undefined): Promise<boolean> {
+    const { changes } = await this.run(sql, parameters)
+    return expected === undefined || changes === expected
+  }
+
+  /**
+   * Runs statements that change rows as one, which is a transaction of its own: all of them are on disk when it resolves with `true`. `false`, and
+   * nothing is changed: another connection has committed something since `version` (`PRAGMA data_version`), one of them has not changed as many rows as
+   * expected, or they cannot be run so. Fails as a commit does.
+   */
+  async runScript(steps: readonly Step[], version: unknown): Promise<boolean> {
+    const statement = await this.#scripts.of(steps)
+    if (statement === undefined) return false
+    for (const { sql, parameters } of steps) this.onStatement?.(sql, parameters)
+    try {
+      await this.#run(statement, bind(valuesOf(steps, version)))
+    } catch (error) {
+      if (isUnmet(error)) return false
+      throw error
+    }
+    for (const { sql, expected } of steps) if (expected !== undefined) this.onRows?.(sql, expected)
+    return true
   }
 
   /**
@@ -90,6 +129,10 @@ export class Connection {
   /** Runs a whole script without parameters. */
   exec(sql: string): Promise<void> {
     this.onStatement?.(sql, [])
+    return this.#exec(sql)
+  }
+
+  #exec(sql: string): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#db.exec(sql, (error) => (error === null ? resolve() : reject(this.#explain(error))))
     })

@@ -12,12 +12,12 @@ import {
   SqliteQueryCompiler,
 } from 'kysely'
 import type { RowsById } from '../table-parts.ts'
-import type { Connection } from './connection.ts'
+import type { Runner } from './connection.ts'
 
 /** Where a kysely instance gets its connection from, and gives it back to. */
 export interface ConnectionSource {
-  acquire(): Promise<Connection>
-  release(connection: Connection): void
+  acquire(): Promise<Runner>
+  release(connection: Runner): void
   /** Calls `run`, which runs this statement on a connection that was acquired, when it may run; without it, statements run at once. */
   carryOut?<T>(sql: string, run: () => Promise<T>): Promise<T>
   /** Called with the SQL of each query, and with the rows of a table to which it keeps. */
@@ -68,10 +68,10 @@ function driver(source: ConnectionSource): Driver {
 }
 
 class Lease implements DatabaseConnection {
-  readonly connection: Connection
+  readonly connection: Runner
   readonly #source: ConnectionSource
 
-  constructor(connection: Connection, source: ConnectionSource) {
+  constructor(connection: Runner, source: ConnectionSource) {
     this.connection = connection
     this.#source = source
   }

@@ -1,4 +1,4 @@
-import type { Connection } from './connection.ts'
+import type { Runner } from './connection.ts'
 import type { ConnectionSource } from './dialect.ts'
 import { mayHaveRolledBack } from './failures.ts'
 
@@ -17,7 +17,7 @@ export interface Lease {
  * others of its kind and beside `begin`: after a failure that has undone the transaction, which any statement can have, nothing more is asked, since it would be stored by itself. After
  * `end`, which resolves when none of them runs any more, all is refused: work that goes on after its end must not write into the transactions of others.
  */
-export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lease {
+export function leaseOf(writer: Runner, begin?: () => Promise<unknown>): Lease {
   let over = false
   let begun = false
   let failure: { readonly error: unknown } | undefined
@@ -91,4 +91,5 @@ export function leaseOf(writer: Connection, begin?: () => Promise<unknown>): Lea
   }
 }
 
-const ONLY_READS = /^\s*select\b/i
+/** A statement that changes nothing. */
+export const ONLY_READS = /^\s*select\b/i

@@ -8,7 +8,6 @@ import {
 } from 'kysely'
 import type { Schema } from '../schema.ts'
 import type { RowsById } from '../table-parts.ts'
-import type { RunResult } from './connection.ts'
 import { type ConnectionSource, carriedOut, givesRows, sqliteDialect } from './dialect.ts'
 
 /** The query builder over connections of ours: camelCase in the program, snake_case in the database. */
@@ -36,20 +35,20 @@ export class SqliteQueries extends Kysely<Schema> {
     try {
       source.note?.(sql, rows)
       if (givesRows) return NAMES.named(await carriedOut(source, sql, () => connection.all(sql, parameters)))
-      await carriedOut(source, sql, () => connection.run(sql, parameters))
+      await carriedOut(source, sql, () => connection.change(sql, parameters, undefined))
       return []
     } finally {
       source.release(connection)
     }
   }
 
-  /** What a statement that gives no rows has done. */
-  async run(sql: string, parameters: readonly unknown[]): Promise<RunResult> {
+  /** Runs a statement that gives no rows; answers whether it has changed so many. */
+  async change(sql: string, parameters: readonly unknown[], expected: number): Promise<boolean> {
     const source = this.#source
     const connection = await source.acquire()
     try {
       source.note?.(sql)
-      return await carriedOut(source, sql, () => connection.run(sql, parameters))
+      return await carriedOut(source, sql, () => connection.change(sql, parameters, expected))
     } finally {
       source.release(connection)
     }

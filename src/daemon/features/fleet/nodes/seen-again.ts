@@ -49,7 +49,7 @@ export class SeenAgain {
         const part = [...this.#waiting].slice(0, PART)
         const earliest = part.reduce((least, [, at]) => (at < least ? at : least), part[0]?.[1] as IsoTime) // of one at least
         for (const [id] of part) this.#waiting.delete(id)
-        await db.write((tx) => touch(tx, part.map(([id]) => id), earliest), 'last') // biome-ignore format: one line
+        await db.write((tx) => touch(tx, part.map(([id]) => id), earliest), { isLast: true }) // biome-ignore format: one line
       }
     } catch (err) {
       log.warn(

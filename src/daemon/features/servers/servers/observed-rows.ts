@@ -122,6 +122,9 @@ export async function endCommands(
   q: Queries,
   { nodeId, ends, now }: { readonly nodeId: string; readonly ends: readonly CommandEnd[]; readonly now: IsoTime },
 ): Promise<EndedRow[]> {
+  const ids = JSON.stringify(ends.map(({ commandId }) => commandId))
+  const open = await openCommands(q, { nodeId, ids })
+  if (open.length === 0) return []
   const rows = ends.map(({ commandId, ok, noop, error, isAccepted = false }) => [
     commandId,
     ok ? 'done' : 'failed',
@@ -129,7 +132,8 @@ export async function endCommands(
     noop ? 1 : 0,
     isAccepted ? 1 : 0,
   ])
-  return await updateEnded(q, { nodeId, rows: JSON.stringify(rows), now })
+  await updateEnded(q, { nodeId, rows: JSON.stringify(rows), now })
+  return open
 }
 
 const STOPPED: DesiredState = 'stopped'
@@ -137,18 +141,23 @@ const STOPPED: DesiredState = 'stopped'
 /** Of a server that is at rest in its newest generation. */
 const AT_REST = sql<boolean>`observed_generation >= generation and power = ${'offline'} and activity is null and crashed = 0 and next_restart_at is null`
 
-const updateEnded = statement<{ nodeId: string; rows: string; now: IsoTime }, EndedRow>((q, { nodeId, rows, now }) => ({
+const openCommands = statement((q, { nodeId, ids }: { nodeId: string; ids: string }) => ({
   compile: () =>
     sql<EndedRow>`
+      select id, op, server_id, args,
+        (select 1 from "server" where "server".id = "command".server_id and desired <> ${STOPPED} and ${AT_REST}) as rests
+      from "command"
+      where id in (select value from json_each(${ids})) and +node_id = ${nodeId} and ended_at is null`.compile(q),
+}))
+
+const updateEnded = statement<{ nodeId: string; rows: string; now: IsoTime }, never>((q, { nodeId, rows, now }) => ({
+  compile: () =>
+    sql<never>`
       update "command"
       set state = given.value ->> 1, error = given.value ->> 2, noop = given.value ->> 3, ended_at = ${now},
         accepted_at = coalesce(accepted_at, iif(given.value ->> 4, ${now}, null))
       from json_each(${rows}) as given
-      where "command".id = given.value ->> 0 and +node_id = ${nodeId} and ended_at is null
-      returning id, op, server_id, args,
-        (select 1 from "server" where "server".id = "command".server_id and desired <> ${STOPPED} and ${AT_REST}) as rests`.compile(
-      q,
-    ),
+      where "command".id = given.value ->> 0 and +node_id = ${nodeId} and ended_at is null`.compile(q),
 }))
 
 /** What is wanted of these servers (ids as JSON) becomes what is, where one rests in its newest generation and no order is under way; answers those. */

@@ -2,7 +2,8 @@ import * as api from '../../../../shared/api/power.ts'
 import type { Answer, Endpoint, Input } from '../../../../shared/kernel/contract.ts'
 import type { PowerAction } from '../../../../shared/kernel/server-life.ts'
 import { type Operation, type Principal, recordChange } from '../../../access/operation.ts'
-import { gather } from '../../../db/gather.ts'
+import type { Tx } from '../../../db/db.ts'
+import { gather, type Settled } from '../../../db/gather.ts'
 import { type Accepted, accept, acceptAll, type Order, type OrderDeps } from './orders.ts'
 
 /** An endpoint that answers an accepted order. */
@@ -59,17 +60,7 @@ export interface GivenOrder {
 
 /** Carries orders out, those that come together in one transaction. Stop and kill go past a database that cannot be written. */
 export function orderDesk(deps: OrderDeps): (given: GivenOrder) => Promise<Accepted> {
-  const carryOut = gather<GivenOrder, Accepted>(deps.db, async (tx, given) => {
-    const settled = await acceptAll(
-      { tx, deps },
-      given.map(({ order }) => order),
-    )
-    for (const [place, { endpoint, principal }] of given.entries()) {
-      const one = settled[place]
-      if (one !== undefined && 'value' in one) await recordChange(tx, { deps, principal, endpoint }, one.value.done)
-    }
-    return settled.map((one) => ('value' in one ? { value: one.value.accepted } : one))
-  })
+  const carryOut = gather<GivenOrder, Accepted>(deps.db, (tx, given) => acceptGiven(tx, deps, given), { isBrief: true })
   return async (given) => {
     try {
       return await carryOut(given)
@@ -79,4 +70,16 @@ export function orderDesk(deps: OrderDeps): (given: GivenOrder) => Promise<Accep
       return await deps.unstored.give(order, { endpoint, principal })
     }
   }
+}
+
+async function acceptGiven(tx: Tx, deps: OrderDeps, given: readonly GivenOrder[]): Promise<Settled<Accepted>[]> {
+  const settled = await acceptAll(
+    { tx, deps },
+    given.map(({ order }) => order),
+  )
+  for (const [place, { endpoint, principal }] of given.entries()) {
+    const one = settled[place]
+    if (one !== undefined && 'value' in one) await recordChange(tx, { deps, principal, endpoint }, one.value.done)
+  }
+  return settled.map((one) => ('value' in one ? { value: one.value.accepted } : one))
 }
