@@ -22,12 +22,16 @@ type Result = Settled<Edited> | typeof ALONE
 
 /** Edits servers as {@link operations.updateServer} does; those that are asked for together are written together. */
 export function editDesk(deps: operations.ServerDeps): (given: GivenEdit) => Promise<Edited> {
-  return gather<GivenEdit, Edited>(deps.db, async (tx, given) => {
-    const [only] = given
-    const isAlone = given.length === 1 && only !== undefined && needsOthers(only.input.body)
-    if (!isAlone) return await editAll(tx, deps, given)
-    return [{ value: await perform(tx, only.operation, { deps, ...only }) }]
-  })
+  return gather<GivenEdit, Edited>(
+    deps.db,
+    async (tx, given) => {
+      const [only] = given
+      const isAlone = given.length === 1 && only !== undefined && needsOthers(only.input.body)
+      if (!isAlone) return await editAll(tx, deps, given)
+      return [{ value: await perform(tx, only.operation, { deps, ...only }) }]
+    },
+    { isBrief: true },
+  )
 }
 
 /** An edit that may be carried out. */
@@ -74,23 +78,23 @@ async function read(tx: Tx, ids: readonly string[]): Promise<ServerRow[]> {
   return row === undefined ? [] : [row]
 }
 
-/** Writes the edits with what they leave; answers how each server is shown to who has asked for it. */
+/** Writes the edits with what they leave; answers how each server is shown to who has asked for it. All that is read for that is read before. */
 async function write(
   tx: Tx,
   deps: operations.ServerDeps,
   planned: readonly Planned[],
 ): Promise<Map<GivenEdit, Edited>> {
-  await writeEdits(
-    { tx, deps },
-    planned.map(({ plan }) => plan),
-  )
   const answers = new Map<GivenEdit, Edited>()
   for (const { given, work, plan } of planned) {
     const row = editedRow(plan, tx.now)
     const shown = toServer(row, await viewerOf(tx, work.holder, [row]), work.deps.facts)
     answers.set(given, Object.assign(shown, { appliesAt: plan.appliesAt })) // a copy of so wide an object has a shape of its own each time
-    await work.record(plan.done)
   }
+  await writeEdits(
+    { tx, deps },
+    planned.map(({ plan }) => plan),
+  )
+  for (const { work, plan } of planned) await work.record(plan.done)
   return answers
 }
 
