@@ -14,6 +14,7 @@ export type SqliteCode =
   | 'SQLITE_NOMEM'
   | 'SQLITE_INTERRUPT'
   | 'SQLITE_FULL'
+  | 'SQLITE_BUSY'
   | 'SQLITE_IOERR'
   | 'SQLITE_READONLY'
   | 'SQLITE_CORRUPT'

@@ -129,13 +129,15 @@ function createEventLog(): Batch<Written> {
   }
 }
 
-/** The number of the last event; 0 when there is none. */
+/** The number of the last event that there has ever been (https://www.sqlite.org/autoinc.html); 0 when there was none. */
+const LAST = sql<number>`coalesce((select seq from sqlite_sequence where name = 'event'), 0)`
+
 async function readLast(q: Queries): Promise<number> {
-  const last = await q.selectFrom('event').select('id').orderBy('id', 'desc').limit(1).executeTakeFirst()
-  return last?.id ?? 0
+  const { rows } = await sql<{ last: number }>`select ${LAST} as last`.execute(q)
+  return rows[0]?.last ?? 0
 }
 
-/** Writes the events behind the one with this number; answers whether that is the last one. */
+/** Writes the events behind the one with this number; answers whether that was the last one. */
 async function append(q: Queries, events: readonly CommittingEvent[], last: number): Promise<boolean> {
   const rows = events.map(({ type, serverId, data, timestamp }) =>
     // The data as text within the text, which is what is stored.
@@ -149,5 +151,5 @@ const insertEvents = changing<{ rows: string; last: number }>((q, { rows, last }
     sql`
       insert into event (id, type, server_id, data, created_at)
       select ${last} + 1 + key, value ->> 0, value ->> 1, value ->> 2, value ->> 3
-      from json_each(${rows}) where coalesce((select max(id) from event), 0) = ${last} order by key`.compile(q),
+      from json_each(${rows}) where ${LAST} = ${last} order by key`.compile(q),
 }))

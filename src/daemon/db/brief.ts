@@ -10,7 +10,7 @@ export interface BriefRunner extends Runner {
 }
 
 /** Over the connection that is going to run them. */
-export function briefRunner(writer: Pick<Connection, 'all'>): BriefRunner {
+export function briefRunner(writer: Pick<Connection, 'all' | 'onStatement'>): BriefRunner {
   const steps: Step[] = []
   let isOther = false
   const refuse = (): never => {
@@ -25,6 +25,7 @@ export function briefRunner(writer: Pick<Connection, 'all'>): BriefRunner {
       steps.length > 0 || !ONLY_READS.test(sql) ? refuse() : await writer.all(sql, parameters),
     run: async () => refuse(),
     change: async (sql, parameters, expected) => {
+      writer.onStatement?.(sql, parameters) // from now on nobody takes what it changes from what is kept
       steps.push({ sql, parameters, expected })
       return true
     },

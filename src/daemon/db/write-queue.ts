@@ -5,12 +5,15 @@ import type { Batch, How, Tx } from './db.ts'
 import type { HealthRecord } from './db-health.ts'
 import { KeepingQueries, type KeptResults } from './kept-results.ts'
 import { type Connection, stopping } from './sqlite/connection.ts'
+import { isStorageFailure } from './sqlite/failures.ts'
 import { type Lease, leaseOf } from './sqlite/lease.ts'
 import { queriesOver } from './sqlite/queries.ts'
 import type { Step } from './sqlite/script-statements.ts'
 import type { TableChanges } from './table-changes.ts'
 
 const GROUP = 64
+/** So many brief ones may wait for each other: to bring one to the disk takes longer than all else of it. */
+const MOST_BRIEF = 2
 /** For so long a commit takes in what comes while it is being carried out: those that came first wait for it. */
 const OPEN_MS = 20
 const DEADLINE_MS = 10_000
@@ -20,9 +23,9 @@ interface Job {
   run(tx: Tx): Promise<void>
   /** Settles the caller: after the commit, or with the failure. */
   settle(failure?: unknown): void
-  readonly hooks: (() => void)[]
-  /** What it leaves to the end of the commit. */
-  readonly collected: Collected[]
+  /** What follows the commit, and what is left to its end, since it was carried out last. */
+  hooks: (() => void)[]
+  collected: Collected[]
   /** Nothing of its group is written when it fails. */
   readonly leads?: true
   /** See {@link How}. */
@@ -260,13 +263,14 @@ export class WriteQueue {
   }
 
   /**
-   * The next job as a commit of its own, by one statement for all that it changes, where all that wait are brief ones: others share a commit. Answers whether it is
-   * through; else nothing was changed, and it waits at the head of the queue to be carried out as others are.
+   * The next job as a commit of its own, by one statement for all that it changes, where no more than a few brief ones wait: others share a commit. Answers whether
+   * it is through; else nothing was changed, and it waits at the head of the queue to be carried out as others are.
    */
   async #brief(): Promise<boolean> {
-    const [job] = this.#jobs
+    const [job, ...waiting] = this.#jobs
     if (job?.brief === undefined || this.#isLeftOpen || this.#health.now().status !== 'ok') return false
-    if (this.#jobs.some(({ brief }) => brief === undefined) || !job.brief.isDue()) return false
+    const isAmongFew = waiting.length < MOST_BRIEF && waiting.every(({ brief }) => brief !== undefined)
+    if (!isAmongFew || !job.brief.isDue()) return false
     try {
       // Nothing holds others off before the statement, which is not run when they have committed something meanwhile.
       this.#changes.begin()
@@ -274,6 +278,7 @@ export class WriteQueue {
     } catch {
       return false // whoever carries it out meets the same
     }
+    if (this.#changes.inside.moment() === undefined) return false // they have already
     this.#jobs.shift()
     const runner = briefRunner(this.#writer)
     const lease = leaseOf(runner)
@@ -283,14 +288,18 @@ export class WriteQueue {
     const written = failure === undefined ? await this.#runSteps(runner.steps) : { failure }
     if (runner.isOther() || written === 'not now') {
       job.brief.failed()
-      job.hooks.length = 0
-      job.collected.length = 0
       this.#jobs.unshift(job)
       return false
     }
-    if (written !== 'written') job.settle(written.failure.error)
-    else this.#committed([job], last)
-    if (written === 'written') job.brief.held()
+    if (written === 'written') {
+      job.brief.held()
+      this.#committed([job], last)
+      return true
+    }
+    const { error } = written.failure
+    job.settle(error)
+    // What has come while this failed, which may take seconds, is tried once too.
+    if (isStorageFailure(error)) for (const other of this.#jobs.splice(0, waiting.length)) other.settle(error)
     return true
   }
 
@@ -367,13 +376,17 @@ export class WriteQueue {
   async #carryOut(job: Job, lease: Lease): Promise<{ readonly error: unknown } | undefined> {
     const stamp = now(this.#clock)
     if (this.#latest === undefined || stamp > this.#latest) this.#latest = stamp
+    // Others than before: what is left over of work that was called before is no part of it.
+    const hooks: (() => void)[] = []
+    const collected: Collected[] = []
+    Object.assign(job, { hooks, collected })
     const tx: Tx = {
       q: new KeepingQueries(lease.source, { results: this.#results, sight: this.#changes.inside }),
       now: stamp,
-      onCommit: (hook) => job.hooks.push(hook),
+      onCommit: (hook) => hooks.push(hook),
       // Its batch gets rows of its own kind alone: `R` of the one is that of the other.
       collect: <R>(batch: Batch<R>, row: R) =>
-        void job.collected.push({ batch, row, write: (last, rows) => batch.write(last, rows as readonly R[]) }),
+        void collected.push({ batch, row, write: (last, rows) => batch.write(last, rows as readonly R[]) }),
     }
     let failure: { readonly error: unknown } | undefined
     try {

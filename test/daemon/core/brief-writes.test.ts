@@ -59,6 +59,11 @@ const FOREIGN =
 /** Until all that is committed is counted. */
 const settled = () => expect.poll(() => db.changes.moment()).toBeDefined()
 
+const seed = async (key: string, value: string) => {
+  await db.write((tx) => put(tx.q, { key, value }))
+  await settled()
+}
+
 /** Adds one to what is there, as a brief transaction; counts how often its work is called. */
 const addOne = (calls: { count: number }, during?: () => Promise<unknown>) =>
   db.write(
@@ -147,7 +152,7 @@ it.each<[string, (tx: Tx) => Promise<unknown>]>([
   ],
   ['changes the schema', (tx) => sql`create table extra (id text)`.execute(tx.q)],
 ])('that %s is carried out as others are, and once', async (_, ask) => {
-  await other.run(FOREIGN, ['a', '1'])
+  await seed('a', '1')
   let calls = 0
   await db.write(
     async (tx) => {
@@ -162,7 +167,7 @@ it.each<[string, (tx: Tx) => Promise<unknown>]>([
 })
 
 it('that changes other rows than it expects is carried out as others are, which say so', async () => {
-  await other.run(FOREIGN, ['a', '1'])
+  await seed('a', '1')
   const outcomes: boolean[] = []
   await db.write(
     async (tx) => {
@@ -267,6 +272,95 @@ it('shares a commit with others that wait, and begins with what a scope begins w
     () => addOne({ count: 0 }),
   )
   expect(await stored()).toEqual({ count: '2', first: '1', plain: '1' })
+})
+
+it('shares a commit with others of its kind where many wait', async () => {
+  await seed('a', '1')
+  const recorded = recordStatements()
+  planted = recorded
+  const tries = Array.from({ length: 50 }, () => new BriefTries())
+  await Promise.all(tries.map((one, i) => db.write((tx) => put(tx.q, { key: `k${i}`, value: '1' }), { brief: one })))
+  expect(recorded.texts.filter(isCommit).length).toBeLessThanOrEqual(3)
+  expect(Object.keys(await stored()).length).toBe(51)
+})
+
+it('that cannot be written is refused with those that waited behind it, and at once', async () => {
+  await seed('a', '1')
+  planted = plantFaults(({ sql: text }) => (isCommit(text) || text.startsWith('BEGIN') ? 'SQLITE_BUSY' : undefined))
+  const asked = recordStatements()
+  const outcomes = await Promise.allSettled([addOne({ count: 0 }), addOne({ count: 0 })])
+  asked.remove()
+  const refused = { status: 'rejected', reason: expect.objectContaining({ code: 'DATABASE_UNAVAILABLE' }) }
+  expect(outcomes).toEqual([refused, refused])
+  expect(asked.texts.filter((text) => isCommit(text) || text.startsWith('BEGIN'))).toHaveLength(1) // each waits for five seconds
+})
+
+it('sees what it has changed, also where that is kept in memory', async () => {
+  await seed('a', '1')
+  const kept = (q: Queries) => keptRows(q, settings(q))
+  await kept(db.read)
+  const seen = await db.write(
+    async (tx) => {
+      await put(tx.q, { key: 'a', value: '2' })
+      return await kept(tx.q)
+    },
+    { brief },
+  )
+  expect(seen).toEqual([{ key: 'a', value: '2' }])
+})
+
+it('has nothing of what its work has left running when it was called before', async () => {
+  await seed('a', '1')
+  const written: string[] = []
+  const batch: Batch<string> = { write: async (_, rows) => void written.push(...rows) }
+  const hooks: number[] = []
+  let calls = 0
+  await db.write(
+    async (tx) => {
+      calls += 1
+      const call = calls
+      const late = async () => {
+        await new Promise((resolve) => setImmediate(resolve))
+        tx.collect(batch, `of call ${call}`)
+        tx.onCommit(() => hooks.push(call))
+      }
+      await Promise.all([late(), tx.q.updateTable('setting').set({ value: '2' }).execute()])
+    },
+    { brief },
+  )
+  expect([calls, written, hooks]).toEqual([2, ['of call 2'], [2]])
+})
+
+it.each([
+  [
+    'a comment',
+    (key: string) => sql`insert into setting (key, value, updated_at) /* which? */ values (${key}, '2', '')`,
+  ],
+  ['a name', (key: string) => sql`insert into setting select ${key}, "which?", '' from (select 2 as "which?")`],
+  ['a text', (key: string) => sql`insert into setting (key, value, updated_at) values (${key}, 'which?', '')`],
+])('takes values where they belong beside a question mark in %s', async (_, insert) => {
+  await seed('a', '1')
+  const odd = statement((q, { key }: { key: string }) => ({ compile: () => insert(key).compile(q) }))
+  await db.write(
+    async (tx) => {
+      await odd(tx.q, { key: 'b' })
+      await put(tx.q, { key: 'c', value: '3' })
+    },
+    { brief },
+  )
+  expect(await stored()).toMatchObject({ a: '1', b: expect.anything(), c: '3' })
+})
+
+it('gives events numbers that were never given before, also when another process has removed them all', async () => {
+  const bus = createBus(db)
+  const numbers: number[] = []
+  bus.listen(({ id }) => numbers.push(id))
+  const add = () =>
+    db.write((tx) => bus.append(tx, { type: 'smtp_settings_updated', data: { updatedBy: null } }), { brief })
+  for (let i = 0; i < 3; i++) await add()
+  await other.run('delete from event')
+  for (let i = 0; i < 3; i++) await add()
+  expect(numbers).toEqual([1, 2, 3, 4, 5, 6])
 })
 
 it('is tried less and less often where it turns out not to be brief, and again when it is', async () => {

@@ -101,12 +101,11 @@ export class Connection implements Runner {
   /**
    * Runs statements that change rows as one, which is a transaction of its own: all of them are on disk when it resolves with `true`. `false`, and
    * nothing is changed: another connection has committed something since `version` (`PRAGMA data_version`), one of them has not changed as many rows as
-   * expected, or they cannot be run so. Fails as a commit does.
+   * expected, or they cannot be run so. Fails as a commit does. What they change was said of each before ({@link Connection.onStatement}).
    */
   async runScript(steps: readonly Step[], version: unknown): Promise<boolean> {
     const statement = await this.#scripts.of(steps)
     if (statement === undefined) return false
-    for (const { sql, parameters } of steps) this.onStatement?.(sql, parameters)
     try {
       await this.#run(statement, bind(valuesOf(steps, version)))
     } catch (error) {

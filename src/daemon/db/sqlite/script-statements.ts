@@ -62,6 +62,7 @@ export class ScriptStatements {
       sql.replace(/\?/g, next),
       ...(expected === undefined ? [] : [`select raise(abort, '${UNMET}') where changes() <> ${next()}`]),
     ])
+    if (count !== valuesOf(steps, 0).length) return undefined // one of them stands in a comment or in a name
     const columns = Array.from({ length: count }, (_, place) => `null as v${place}`)
     await this.#create(
       `create temp view ${name} as select ${columns.join(', ')};
