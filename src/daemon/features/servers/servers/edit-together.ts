@@ -22,16 +22,12 @@ type Result = Settled<Edited> | typeof ALONE
 
 /** Edits servers as {@link operations.updateServer} does; those that are asked for together are written together. */
 export function editDesk(deps: operations.ServerDeps): (given: GivenEdit) => Promise<Edited> {
-  return gather<GivenEdit, Edited>(
-    deps.db,
-    async (tx, given) => {
-      const [only] = given
-      const isAlone = given.length === 1 && only !== undefined && needsOthers(only.input.body)
-      if (!isAlone) return await editAll(tx, deps, given)
-      return [{ value: await perform(tx, only.operation, { deps, ...only }) }]
-    },
-    { isBrief: true },
-  )
+  return gather<GivenEdit, Edited>(deps.db, async (tx, given) => {
+    const [only] = given
+    const isAlone = given.length === 1 && only !== undefined && needsOthers(only.input.body)
+    if (!isAlone) return await editAll(tx, deps, given)
+    return [{ value: await perform(tx, only.operation, { deps, ...only }) }]
+  })
 }
 
 /** An edit that may be carried out. */
