@@ -74,23 +74,23 @@ async function read(tx: Tx, ids: readonly string[]): Promise<ServerRow[]> {
   return row === undefined ? [] : [row]
 }
 
-/** Writes the edits with what they leave; answers how each server is shown to who has asked for it. All that is read for that is read before. */
+/** Writes the edits with what they leave; answers how each server is shown to who has asked for it. */
 async function write(
   tx: Tx,
   deps: operations.ServerDeps,
   planned: readonly Planned[],
 ): Promise<Map<GivenEdit, Edited>> {
+  await writeEdits(
+    { tx, deps },
+    planned.map(({ plan }) => plan),
+  )
   const answers = new Map<GivenEdit, Edited>()
   for (const { given, work, plan } of planned) {
     const row = editedRow(plan, tx.now)
     const shown = toServer(row, await viewerOf(tx, work.holder, [row]), work.deps.facts)
     answers.set(given, Object.assign(shown, { appliesAt: plan.appliesAt })) // a copy of so wide an object has a shape of its own each time
+    await work.record(plan.done)
   }
-  await writeEdits(
-    { tx, deps },
-    planned.map(({ plan }) => plan),
-  )
-  for (const { work, plan } of planned) await work.record(plan.done)
   return answers
 }
 
