@@ -760,6 +760,10 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\s+/g`,
     ],
   },
+  'src/daemon/db/sqlite/script-statements.ts': {
+    sees: 'program',
+    patterns: [String.raw`/'[^']*\?[^']*'/`, String.raw`/\?/g`],
+  },
   'src/daemon/db/paging.ts': { sees: 'program', patterns: [String.raw`/\bselect\b/`] },
   'src/daemon/db/sqlite/dialect.ts': {
     sees: 'program',
