@@ -1,13 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Clock, type IsoTime, now } from '../../shared/kernel/time.ts'
 import { type BriefTries, briefRunner } from './brief.ts'
+import { type Collected, writeCollected } from './collected-rows.ts'
 import type { Batch, How, Tx } from './db.ts'
 import type { HealthRecord } from './db-health.ts'
 import { KeepingQueries, type KeptResults } from './kept-results.ts'
 import { type Connection, stopping } from './sqlite/connection.ts'
 import { isStorageFailure } from './sqlite/failures.ts'
 import { type Lease, leaseOf } from './sqlite/lease.ts'
-import { queriesOver } from './sqlite/queries.ts'
 import type { Step } from './sqlite/script-statements.ts'
 import type { TableChanges } from './table-changes.ts'
 
@@ -31,13 +31,6 @@ interface Job {
   /** See {@link How}. */
   readonly isLast: boolean
   readonly brief: BriefTries | undefined
-}
-
-/** One row of a batch, beside what writes the whole of it. */
-interface Collected {
-  readonly batch: object
-  readonly row: unknown
-  write(tx: Pick<Tx, 'q' | 'onCommit'>, rows: readonly unknown[]): Promise<void>
 }
 
 /** What the next transaction of a scope begins with, until one holds. */
@@ -249,7 +242,11 @@ export class WriteQueue {
     }
     const last: (() => void)[] = []
     try {
-      const failure = await writeCollected(done, leaseOf(this.#writer), last)
+      const failure = await writeCollected(
+        done.flatMap(({ collected }) => collected),
+        leaseOf(this.#writer),
+        last,
+      )
       if (failure !== undefined) throw failure.error
       this.#changes.committing()
       await this.#writer.run('COMMIT')
@@ -284,7 +281,9 @@ export class WriteQueue {
     const lease = leaseOf(runner)
     const last: (() => void)[] = []
     const failure =
-      (await this.#carryOut(job, lease)) ?? lease.failure() ?? (await writeCollected([job], leaseOf(runner), last))
+      (await this.#carryOut(job, lease)) ??
+      lease.failure() ??
+      (await writeCollected(job.collected, leaseOf(runner), last))
     const written = failure === undefined ? await this.#runSteps(runner.steps) : { failure }
     if (runner.isOther() || written === 'not now') {
       job.brief.failed()
@@ -379,7 +378,8 @@ export class WriteQueue {
     // Others than before: what is left over of work that was called before is no part of it.
     const hooks: (() => void)[] = []
     const collected: Collected[] = []
-    Object.assign(job, { hooks, collected })
+    job.hooks = hooks
+    job.collected = collected
     const tx: Tx = {
       q: new KeepingQueries(lease.source, { results: this.#results, sight: this.#changes.inside }),
       now: stamp,
@@ -414,35 +414,6 @@ export class WriteQueue {
       return { error }
     }
   }
-}
-
-/** Writes what jobs have left to the end of the commit: each batch in one go, for all of them. Answers with what that has failed. */
-async function writeCollected(
-  jobs: readonly Job[],
-  lease: Lease,
-  hooks: (() => void)[],
-): Promise<{ readonly error: unknown } | undefined> {
-  const batches = new Map<object, Collected[]>()
-  for (const one of jobs.flatMap(({ collected }) => collected)) {
-    const rows = batches.get(one.batch)
-    if (rows === undefined) batches.set(one.batch, [one])
-    else rows.push(one)
-  }
-  if (batches.size === 0) return undefined
-  const tx = { q: queriesOver(lease.source), onCommit: (hook: () => void) => void hooks.push(hook) }
-  let failure: { readonly error: unknown } | undefined
-  try {
-    for (const collected of batches.values()) {
-      await collected[0]?.write(
-        tx,
-        collected.map(({ row }) => row),
-      )
-    }
-  } catch (error) {
-    failure = { error }
-  }
-  await lease.end()
-  return lease.failure() ?? failure
 }
 
 /** Runs what follows a commit. What is stored is stored, and others wait behind it: a failure is a bug that nobody catches (core/watch-bugs.ts). */

@@ -5,7 +5,7 @@ export interface Step {
   /** It changes rows, and gives none. */
   readonly sql: string
   readonly parameters: readonly unknown[]
-  /** So many rows it must change; `undefined`: any number. */
+  /** So many rows it must change; `undefined`: however many. */
   readonly expected: number | undefined
 }
 
