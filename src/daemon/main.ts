@@ -180,7 +180,7 @@ function spareMore({ isStart, looks = 0 }: Sparing): void {
     const { user, system } = process.cpuUsage(before)
     if ((user + system) / 1000 > QUIET_MS * QUIET_SHARE) {
       const isTime = looks >= BUSY_LOOKS && compactScattered()
-      return spareMore({ isStart, looks: isTime ? 0 : looks + 1 })
+      return spareMore({ isStart: false, looks: isTime ? 0 : looks + 1 })
     }
     if (isStart) collectUnused()
     else giveBackYoung() // what was called in the busy time is called in the next one

@@ -96,7 +96,9 @@ test('an order that comes while others are being made ready is sent behind them,
   const peer = await stage.connect(node)
   const [first, second] = [await stage.server(node), await stage.server(node)]
   await peer.enter({ servers: [first, second].map(({ id }) => report(id, { power: 'offline' })) })
-  const made = await peer.until('the commands', () => peer.of('command').length === 2 && peer.of('command'))
+  await peer.until('the commands', () => peer.of('command').length === 2)
+  await stage.server(node) // a new one, after which the specifications of the others are read again
+  const made = await peer.until('its command', () => peer.of('command').length === 3 && peer.of('command'))
   const last = Math.max(...made.map((command) => peer.finish(command)))
   await peer.until('the acknowledgement', () => peer.of('event.ack').some(({ seq }) => seq >= last))
   const start = async ({ id: serverId }: typeof first) =>

@@ -10,6 +10,8 @@ export const ALONE = Symbol('alone')
 
 /** At most so many are carried out together: others get their turn in between. */
 const MOST = 64
+/** The same of brief ones: while these are on their way to the disk, the next are made ready. */
+const MOST_BRIEF = 32
 
 /**
  * Carries out together, in one transaction, what is waiting when that begins: for many small changes of the same kind, whose statements
@@ -23,6 +25,7 @@ export function gather<I, O>(
 ): (item: I) => Promise<O> {
   const waiting: { readonly item: I; settle(settled: Settled<O>): void }[] = []
   const brief = isBrief ? new BriefTries() : undefined
+  const most = isBrief ? MOST_BRIEF : MOST
   let isAsked = false
   const carryOutAlone = (item: I): Promise<O> =>
     db.write(async (tx) => {
@@ -41,7 +44,7 @@ export function gather<I, O>(
       const settled = await db.write(
         async (tx) => {
           if (taken.length === 0) {
-            taken = waiting.splice(0, MOST)
+            taken = waiting.splice(0, most)
             isAsked = false // what comes from now on needs another transaction
             if (waiting.length > 0) ask()
           }

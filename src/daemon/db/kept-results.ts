@@ -108,14 +108,18 @@ export class KeepingQueries extends SqliteQueries {
     return this.#shared()
   }
 
-  /** For who keeps by other means what a statement has read: notes it for who asks, and says when that has changed. `stays`: not by rows that are added. */
+  /**
+   * For who keeps by other means what a statement has read: notes it for who asks, and says when that has changed. `stays`: not by rows that are
+   * added; `keepsTo`: it reads no other rows of that table.
+   */
   sightOf(
     sql: string,
-    options?: { stays: boolean },
+    { stays = false, keepsTo }: { readonly stays?: boolean; readonly keepsTo?: RowsById } = {},
   ): { moment(): number | undefined; unmoved(since: number): boolean } {
-    this.#note?.(sql)
+    this.#note?.(sql, keepsTo)
     const sight = this.#sight
-    return { moment: sight.moment, unmoved: (since) => sight.unmoved(this.#results.readBy(sql, options), since) }
+    const seen = keepingTo(keepsTo, this.#results.readBy(sql, { stays }))
+    return { moment: sight.moment, unmoved: (since) => sight.unmoved(seen, since) }
   }
 
   async kept<O>(query: CompiledQuery<O>, stays?: Stays<O>): Promise<readonly O[]> {

@@ -28,6 +28,7 @@ import { sftpTokenKey } from './migrations/0025-sftp-token-key.ts'
 import { claimIndexes } from './migrations/0026-claim-indexes.ts'
 import { commandIndexes } from './migrations/0027-command-indexes.ts'
 import { fewerIndexes } from './migrations/0028-fewer-indexes.ts'
+import { templateRows } from './migrations/0029-template-rows.ts'
 import { Connection } from './sqlite/connection.ts'
 import { troubleOf } from './sqlite/failures.ts'
 
@@ -68,6 +69,7 @@ export const MIGRATIONS: readonly Migration[] = [
   claimIndexes,
   commandIndexes,
   fewerIndexes,
+  templateRows,
 ]
 
 /** The newest version that this program knows. */

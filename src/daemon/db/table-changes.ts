@@ -323,11 +323,12 @@ function readsOf(named: NamedTables): (sql: string) => readonly Seen[] {
 
 /** `moved` says it of the table as a whole by its name, and of its parts. */
 function isMoved(
-  { table, parts, rows }: Seen,
+  { table, parts, rows, columns }: Seen,
   { moved, movedRow }: { moved: (part: string) => boolean; movedRow: (row: string) => boolean },
 ): boolean {
   if (!moved(table)) return false
-  return parts === 'all' || parts.some(moved) || rows.some(movedRow)
+  if (parts === 'all' || parts.some(moved)) return true
+  return rows.some(movedRow) && (columns === 'all' || columns.some(moved))
 }
 
 async function dataVersionOf(writer: Connection): Promise<unknown> {

@@ -5,8 +5,9 @@ import { idsGiven } from './sqlite/narrow-update.ts'
 export interface Seen {
   readonly table: string
   readonly parts: readonly string[] | 'all'
-  /** The same for single rows. */
+  /** The same for single rows, and for the columns that were read of them: nothing of them has changed unless one of both has. */
   readonly rows: readonly string[]
+  readonly columns: readonly string[] | 'all'
 }
 
 /** What else than columns and rows of a table changes: rows go, or nothing is known; rows are added; rows change, nobody knows which. */
@@ -14,14 +15,14 @@ const [ANYTHING, ADDED, SOME] = ['!', '+', '~'] as const
 
 /** A table, whatever changes in it. */
 export function wholeTable(table: string): Seen {
-  return { table, parts: 'all', rows: [] }
+  return { table, parts: 'all', rows: [], columns: 'all' }
 }
 
 /** What a query reads. `stays`: its result is the same with more rows. */
 export function seenBy({ table, columns }: ReadOf, { stays = false } = {}): Seen {
   if (columns === 'all') return wholeTable(table)
-  const parts = [table + ANYTHING, ...(stays ? [] : [table + ADDED]), ...columns.map((column) => `${table}.${column}`)]
-  return { table, parts, rows: [] }
+  const names = columns.map((column) => `${table}.${column}`)
+  return { table, parts: [table + ANYTHING, ...(stays ? [] : [table + ADDED]), ...names], rows: [], columns: names }
 }
 
 /** Rows of a table that a query reads by their ids, and no others of it. */
@@ -30,25 +31,26 @@ export interface RowsById {
   readonly ids: readonly string[]
 }
 
-/** What a query sees that reads these rows alone: also those that are not there, which may be added. */
-export function seenRows({ table, ids }: RowsById): Seen {
-  return { table, parts: partsOfRows(table), rows: ids.map((id) => rowOf(table, id)) }
+/** What a query sees that reads these columns of these rows alone: also of those that are not there, which may be added. */
+export function seenRows({ table, ids }: RowsById, columns: Seen['columns'] = 'all'): Seen {
+  const rows = [table + SOME, ...ids.map((id) => rowOf(table, id))]
+  return { table, parts: partsOfRows(table), rows, columns }
 }
 
-/** One for each table: it is kept with thousands of answers. */
+/** One for each table of which anybody has asked for single rows: it is kept with thousands of answers. */
 const partsByTable = new Map<string, readonly string[]>()
 
 function partsOfRows(table: string): readonly string[] {
   const known = partsByTable.get(table)
   if (known !== undefined) return known
-  const parts = [table + ANYTHING, table + SOME, table + ADDED]
+  const parts = [table + ANYTHING, table + ADDED]
   partsByTable.set(table, parts)
   return parts
 }
 
 /** What a query sees that keeps to certain rows of one of its tables. */
 export function keepingTo(rows: RowsById | undefined, seen: readonly Seen[]): readonly Seen[] {
-  return rows === undefined ? seen : seen.map((one) => (one.table === rows.table ? seenRows(rows) : one))
+  return rows === undefined ? seen : seen.map((one) => (one.table === rows.table ? seenRows(rows, one.columns) : one))
 }
 
 /** What a statement with these parameters changes; of single rows in `rows`. */
@@ -56,9 +58,11 @@ export function changedParts(change: ChangeOf, parameters: readonly unknown[]): 
   const { table } = change
   if (change.how !== 'updates')
     return { parts: [table, table + (change.how === 'inserts' ? ADDED : ANYTHING)], rows: [] }
-  const ids = change.rows === undefined ? undefined : idsGiven(change.rows, parameters)
+  // The rows of other tables, such as commands, which are many, matter to nobody; for who asks from now on it was any of them.
+  const isAsked = partsByTable.has(table)
+  const ids = change.rows === undefined || !isAsked ? undefined : idsGiven(change.rows, parameters)
   const parts = [table, ...change.columns.map((column) => `${table}.${column}`)]
-  if (ids === undefined) return { parts: [...parts, table + SOME], rows: [] }
+  if (ids === undefined) return { parts, rows: [table + SOME] }
   return { parts, rows: ids.map((id) => rowOf(table, id)) }
 }
 

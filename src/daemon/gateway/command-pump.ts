@@ -6,17 +6,19 @@ import type { CommandOp } from '../../shared/protocol/server.ts'
 import type { Log } from '../core/log.ts'
 import type { Db, Tx } from '../db/db.ts'
 import { jsonStatement, statement } from '../db/statement.ts'
-import type { GatewayHandlers, QueuedCommand, Unsendable } from './handlers.ts'
+import type { GatewayHandlers, QueuedCommand, Unsendable, WireCommand } from './handlers.ts'
 import { Pace } from './pace.ts'
 
+type CommandFrame = Extract<DaemonFrame, { type: 'command' }>
+
 /** Commands that may be under way without having been accepted. */
-const WINDOW = 200
+const WINDOW = 400
 /** Specifications that are made in one go. */
 const FRAMES = 50
 /** The longest time between two sendings of a command: an agent that answers nothing is not made to work, nor are we. */
 const MAX_WAIT_MS = 60_000
 /** Between two looks at the queue of a node that is given orders all the time. */
-const PACE_MS = 12
+const PACE_MS = 25
 
 /** A reason of its own: without one Node makes an error with a stack each time. */
 const OVER = 'over'
@@ -34,7 +36,8 @@ export interface PumpDeps {
   readonly clock: Clock
   readonly log: Log
   readonly handlers: Pick<GatewayHandlers, 'commandFrames' | 'onEvents'>
-  send(frame: DaemonFrame): void
+  /** Sends a frame, which is JSON already. */
+  send(frame: string): void
   /** A command went out: for the first time on this connection, or again. */
   count(kind: 'sent' | 'resent'): void
   /** Why the agent cannot be sent this command; `undefined`: it can. */
@@ -127,22 +130,22 @@ export class CommandPump {
     }
   }
 
-  async #send(row: QueuedCommand, command: CommandOp | Unsendable): Promise<void> {
+  async #send(row: QueuedCommand, made: WireCommand | Unsendable): Promise<void> {
     const { clock, log, nodeId, onError } = this.#deps
     const last = this.#sendings.get(row.id)
-    if (typeof command === 'object' && 'failure' in command) {
-      const { failure: err } = command
+    if (typeof made === 'object' && 'failure' in made) {
+      const { failure: err } = made
       log.error({ err, nodeId, commandId: row.id, serverId: row.serverId }, 'cannot make command, giving up')
       onError(err)
       await this.#fail(row, UNMADE)
       return
     }
-    if (command === 'gone' || command === 'unknown') {
-      log.warn({ nodeId, commandId: row.id, serverId: row.serverId, why: command }, 'cannot send command, giving up')
-      await this.#fail(row, UNSENDABLE[command])
+    if (made === 'gone' || made === 'unknown') {
+      log.warn({ nodeId, commandId: row.id, serverId: row.serverId, why: made }, 'cannot send command, giving up')
+      await this.#fail(row, UNSENDABLE[made])
       return
     }
-    const refusal = this.#deps.refusal(command)
+    const refusal = this.#deps.refusal(made.command)
     if (refusal !== undefined) {
       await this.#fail(row, { code: 'UNSUPPORTED', message: refusal })
       return
@@ -151,7 +154,8 @@ export class CommandPump {
     const waitMs = last === undefined ? GATEWAY_LIMITS.acceptMs : Math.min(last.waitMs * 2, MAX_WAIT_MS)
     this.#sendings.set(id, { atMs: clock.monotonicMs(), waitMs })
     this.#deps.count(last === undefined ? 'sent' : 'resent')
-    this.#deps.send({ type: 'command', id, serverId, generation, command })
+    const about = JSON.stringify({ type: 'command', id, serverId, generation } satisfies Omit<CommandFrame, 'command'>)
+    this.#deps.send(`${about.slice(0, -1)},"command":${made.json}}`)
   }
 
   /** The end of a command that cannot be sent, as an agent would report it. */

@@ -4,18 +4,28 @@ import type { Clock } from '../../shared/kernel/time.ts'
 export const TOO_MANY_FRAMES = 4429
 
 const SECOND = 1000
+/** What a command has an agent send: that it has it, how its server is, and the end. */
+const FRAMES_OF_COMMAND = 4
+/** The answers to more commands than are under way do not come any more. */
+const MOST_ANSWERS = 2000
 
-/** Counts the frames of one connection, second by second. */
+/** Counts the frames of one connection, second by second. Those that answer the daemon's own commands may be more than the rest: how many come is up to the daemon. */
 export class FrameRate {
   readonly #clock: Clock
   #beganMs = Number.NEGATIVE_INFINITY
   #count = 0
+  #answers = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** Counts one frame; false when this second has had `most` already. */
+  /** A command was sent. */
+  commanded(): void {
+    this.#answers = Math.min(this.#answers + FRAMES_OF_COMMAND, MOST_ANSWERS)
+  }
+
+  /** Counts one frame; false when this second has had `most` already, and no answers to commands are missing. */
   take(most: number): boolean {
     const now = this.#clock.monotonicMs()
     if (now - this.#beganMs >= SECOND) {
@@ -23,6 +33,9 @@ export class FrameRate {
       this.#count = 0
     }
     this.#count += 1
-    return this.#count <= most
+    if (this.#count <= most) return true
+    if (this.#answers === 0) return false
+    this.#answers -= 1
+    return true
   }
 }

@@ -40,6 +40,12 @@ export interface AboutReports {
   readonly contested: boolean
 }
 
+/** A command as an agent gets it, and the same as JSON. */
+export interface WireCommand {
+  readonly command: CommandOp
+  readonly json: string
+}
+
 /** Why a queued command does not go over the wire; see `commandFrames`. */
 export type Unsendable = 'gone' | 'unknown' | { readonly failure: unknown }
 
@@ -81,5 +87,5 @@ export interface GatewayHandlers {
    * The commands as they go over the wire, with the present specification, in their order. `gone`: it has lost its server; `unknown`:
    * a newer daemon has written it; `failure`: it cannot be made of what is stored, which is a bug. All these fail.
    */
-  commandFrames(rows: readonly QueuedCommand[]): Promise<(CommandOp | Unsendable)[]>
+  commandFrames(rows: readonly QueuedCommand[]): Promise<(WireCommand | Unsendable)[]>
 }

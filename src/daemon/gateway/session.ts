@@ -100,7 +100,10 @@ export class Session {
       ...deps,
       nodeId,
       count,
-      send: (frame) => this.send(frame),
+      send: (frame) => {
+        this.#rate.commanded()
+        this.#sendText(frame)
+      },
       refusal: (command) => this.#commandRefusal(command),
     })
   }
@@ -211,9 +214,13 @@ export class Session {
 
   /** Sends a frame, in one write with all that are sent in the same turn: a write for each would cost more than all else about them. */
   send(frame: DaemonFrame): void {
+    this.#sendText(JSON.stringify(frame))
+  }
+
+  #sendText(frame: string): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return
     this.#gather()
-    this.#socket.send(JSON.stringify(frame), () => {}) // a failure is followed by the close
+    this.#socket.send(frame, () => {}) // a failure is followed by the close
     if (this.#socket.bufferedAmount <= MOST_UNSENT_BYTES) return
     this.#deps.log.warn({ nodeId: this.nodeId }, 'node does not read its socket, closing connection')
     this.#socket.terminate()

@@ -7,6 +7,7 @@ import { login } from '../../../src/shared/api/auth.ts'
 import { getLogs } from '../../../src/shared/api/console.ts'
 import { listJobs } from '../../../src/shared/api/jobs.ts'
 import { createLocation } from '../../../src/shared/api/locations.ts'
+import { restartServer } from '../../../src/shared/api/power.ts'
 import { type SecuritySettings, updateSecuritySettings } from '../../../src/shared/api/security-settings.ts'
 import { createServer, type Server } from '../../../src/shared/api/servers.ts'
 import { getUploadLimit } from '../../../src/shared/api/settings.ts'
@@ -214,6 +215,26 @@ describe('consoles and agents', () => {
     const back = await AgentPeer.connect(stage.panel.url, id, key)
     await back.enter({ servers: [report(stage.game.id)] })
     await back.leave()
+  })
+
+  it('does not close it for what answers orders, and still for more than that', async () => {
+    const { panel, peer, game } = stage
+    await set(panel, { agentMessageMax: 100 })
+    const params = { serverId: game.id }
+    // Twice as many frames as a second may have: where the orders take longer than that, nothing is shown, and nothing fails.
+    for (let i = 0; i < 50; i++) {
+      const { commandId } = await panel.client.call(restartServer, { params, body: {} })
+      const order = await peer.until('the order', () => peer.of('command').find(({ id }) => id === commandId))
+      for (const power of ['starting', 'running'] as const) {
+        const state = report(game.id, { power, generation: order.generation })
+        peer.event({ type: 'server.state', report: state, previous: 'running', commandId })
+      }
+      const seq = peer.finish(order)
+      await peer.until('its acknowledgement', () => peer.of('event.ack').find((ack) => ack.seq >= seq))
+    }
+    expect(peer.closeCode).toBeUndefined()
+    for (let i = 0; i < 2500; i++) peer.socket.send(JSON.stringify({ type: 'weather', rain: true }))
+    expect(await peer.until('the close', () => peer.closeCode)).toBe(4429)
   })
 })
 

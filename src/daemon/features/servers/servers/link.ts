@@ -4,6 +4,7 @@ import type { Settings } from '../../../core/settings.ts'
 import type { Db, Tx } from '../../../db/db.ts'
 import type { GatewayHandlers, HappenedEvent } from '../../../gateway/handlers.ts'
 import type { LinkedServers } from '../../fleet/nodes/link.ts'
+import { KeptSpecs } from './kept-specs.ts'
 import {
   type EndedOrder,
   finishCommand,
@@ -18,8 +19,7 @@ import {
 import { touchObserved } from './observed-rows.ts'
 import { raiseGenerations, settleForgotten } from './reconcile.ts'
 import { type BeforeDelete, forgetDeleted, reportUndeleted } from './remove.ts'
-import { findServerRows } from './rows.ts'
-import { buildSpec, commandOf, readOrder } from './spec.ts'
+import { commandOf, readOrder } from './spec.ts'
 
 /** What servers do with what agents say, and what agents get of servers. */
 export type ServerLink = LinkedServers & Pick<GatewayHandlers, 'onEvents' | 'commandFrames'>
@@ -34,6 +34,7 @@ export function createServerLink(deps: {
   wake: (nodeId: string) => void
 }): ServerLink {
   const { db, bus, settings } = deps
+  const specs = new KeptSpecs(() => settings.get('console.logMb'))
   const afterEnd = async (tx: Tx, order: EndedOrder | undefined, done: OrderEnd): Promise<void> => {
     if (order?.op !== 'delete') return
     if (done.ok) await forgetDeleted(tx, deps, order)
@@ -61,16 +62,14 @@ export function createServerLink(deps: {
       }
     },
     commandFrames: async (commands) => {
-      const rows = await findServerRows(db.read, [...new Set(commands.map(({ serverId }) => serverId))])
-      const servers = new Map(rows.map((row) => [row.id, row]))
+      const servers = await specs.of(db.read, [...new Set(commands.map(({ serverId }) => serverId))])
       return commands.map((command) => {
         const order = readOrder(command)
         if (order === undefined) return 'unknown'
-        const row = servers.get(command.serverId)
-        if (row === undefined) return order.op === 'delete' ? { op: order.op, ...order.args } : 'gone'
-        const spec = () => buildSpec(row, { generation: command.generation, logMb: settings.get('console.logMb') })
+        const specAt = servers.get(command.serverId)
+        if (specAt === undefined && order.op !== 'delete') return 'gone'
         try {
-          return commandOf(order, spec)
+          return commandOf(order, specAt === undefined ? undefined : () => specAt(command.generation))
         } catch (error) {
           return { failure: error } // this one fails: the orders of other servers do not wait behind it
         }

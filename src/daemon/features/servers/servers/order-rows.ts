@@ -2,30 +2,20 @@ import { sql } from 'kysely'
 import { beforeIdsOf } from '../../../../shared/kernel/ids.ts'
 import type { DesiredState } from '../../../../shared/kernel/server-life.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
-import type { ShellName } from '../../../../shared/protocol/server-spec.ts'
 import type { Queries } from '../../../db/db.ts'
 import type { Schema } from '../../../db/schema.ts'
 import { jsonStatement, statement } from '../../../db/statement.ts'
-import type { ServerRow } from './rows.ts'
+import { LATER, type ServerRow, withDefinitions } from './rows.ts'
 
 /** What an order needs of its server, and no more: orders are many, and a whole row with its template is large. */
 export interface OrderRow
   extends Pick<
     ServerRow,
     | 'id' | 'nodeId' | 'nodeName' | 'runtime' | 'desired' | 'generation' | 'suspendedAt' | 'suspensionReason' | 'deletingAt'
-    | 'archivedAt' | 'activity' | 'power' | 'crashed' | 'failed' | 'startupCommand' | 'startupName'
+    | 'archivedAt' | 'activity' | 'power' | 'crashed' | 'failed' | 'startupCommand' | 'startupName' | 'templateDefinition'
   > /* biome-ignore format: columns */ {
-  /** What its template says of the line that it is started by. */
-  readonly launch: LaunchTemplate
   /** The newest order that says what is wanted of it; `null` when that has ended. */
   readonly newest: Schema['command']['op'] | null
-}
-
-/** The fields of a template that make the line of a server. */
-export interface LaunchTemplate {
-  readonly startup: string
-  readonly startupCommands: readonly { readonly name: string; readonly command: string }[]
-  readonly shell?: ShellName
 }
 
 /** The orders that say what is wanted of a server. */
@@ -53,38 +43,20 @@ const NEWEST = sql<OrderRow['newest']>`(
 const orderRows = jsonStatement((q, { ids }: { ids: string }) =>
   q
     .selectFrom('server')
-    .innerJoin('template', 'template.id', 'server.templateId')
     .innerJoin('node', 'node.id', 'server.nodeId')
     .select([
       'server.id', 'server.nodeId', 'node.name as nodeName', 'server.runtime', 'server.desired', 'server.generation',
       'server.suspendedAt', 'server.suspensionReason', 'server.deletingAt', 'server.archivedAt', 'server.activity',
       'server.power', 'server.crashed', 'server.failed', 'server.startupCommand', 'server.startupName',
-    ]) // biome-ignore format: columns
-    .select([
-      sql<string>`json_extract(coalesce(server.pinned_template, template.definition), '$.startup', '$.startupCommands', '$.shell') || ''`.as(
-        'launch',
-      ), // a text: a row that is JSON itself would hold what it says
+      'server.templateId', 'server.pinnedTemplate', LATER.as('templateDefinition'), LATER.as('currentDefinition'),
       NEWEST.as('newest'),
-    ])
+    ]) // biome-ignore format: columns
     .where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
 )
 
 /** Those of the servers with these ids that are there, as orders need them. */
 export async function findOrderRows(q: Queries, ids: readonly string[]): Promise<OrderRow[]> {
-  return (await orderRows(q, { ids: JSON.stringify(ids) })).map(orderRowOf)
-}
-
-function orderRowOf(row: Awaited<ReturnType<typeof orderRows>>[number]): OrderRow {
-  // Made by this statement, from what the contract of templates had parsed.
-  const [startup, startupCommands, shell] = JSON.parse(row.launch) as [
-    string,
-    OrderRow['launch']['startupCommands'],
-    ShellName | null,
-  ]
-  return {
-    ...row,
-    launch: { startup, startupCommands: startupCommands ?? [], ...(shell === null ? {} : { shell }) },
-  }
+  return await withDefinitions(q, await orderRows(q, { ids: JSON.stringify(ids) }))
 }
 
 /** The newest order of a server that says what is wanted of it; `null` when that has ended. */

@@ -37,7 +37,7 @@ const SERVER_COLUMNS = [
 ] as const // biome-ignore format: columns
 
 /** A server's ports beside the primary one, as JSON text (by `|| ''`: else it would be a value within the JSON of its row); `null`: none, as with most. A list is read by one statement. */
-const FURTHER_PORTS = sql<string | null>`case when exists (
+export const FURTHER_PORTS = sql<string | null>`case when exists (
   select 1 from allocation as other where other.server_id = server.id and other.id <> server.allocation_id
 ) then (
   select json_group_array(json_object(
@@ -150,7 +150,7 @@ function columnUpdate(column: string) {
 }
 
 /** A column for what is known when the row is read: to add it to so wide a row costs several times what the row does. */
-const LATER = sql<string>`''`
+export const LATER = sql<string>`''`
 
 const serverById = statement(
   (q, { id }: { id: string }) =>
@@ -219,6 +219,9 @@ const definitionsOf = compiled((q, ids: readonly string[]) =>
   q.selectFrom('template').select(['id', 'definition']).where('id', 'in', ids),
 )
 
+/** What {@link withDefinitions} reads, for whom it matters whether that has changed. */
+export const DEFINITIONS = 'select id, definition from template'
+
 /**
  * One page of the servers that the caller may see, and how many there are. Which they are is kept until something changes by which
  * they are found or ordered; their rows are read by their ids, so that a page stays as it is when other servers change.
@@ -241,7 +244,7 @@ export async function listServerRows(
 }
 
 /** Adds the definitions of the templates, each read once: they are the largest part, and many servers share one. */
-async function withDefinitions<R extends Defined & { readonly templateId: string }>(
+export async function withDefinitions<R extends Defined & { readonly templateId: string }>(
   q: Queries,
   rows: readonly R[],
 ): Promise<R[]> {

@@ -11,17 +11,28 @@ import {
   type StopSignal,
   signalOf,
 } from '../../../../shared/protocol/server-spec.ts'
+import type { WireCommand } from '../../../gateway/handlers.ts'
 import { furtherPortsOf, portsOfTemplate } from './further-ports.ts'
 import { imageOfServer } from './images.ts'
-import type { LaunchTemplate } from './order-rows.ts'
 import type { ServerRow } from './rows.ts'
 import { definitionOf, environmentOf, mountsOfServer } from './view.ts'
 
 const PIDS = 512
 
+type Template = ReturnType<typeof definitionOf>
+
+/** What a specification is made of. */
+export type SpecRow = Pick<
+  ServerRow,
+  | 'id' | 'uuid' | 'name' | 'templateId' | 'runtime' | 'memoryMb' | 'cpuCores' | 'diskMb' | 'swapMb' | 'cpuSet' | 'ioWeight'
+  | 'image' | 'environment' | 'startupCommand' | 'startupName' | 'mounts' | 'restartPolicy' | 'maxCrashCount' | 'suspendedAt'
+  | 'bootPolicy' | 'startOrder' | 'stopTimeoutSeconds' | 'timeZone' | 'templateDefinition' | 'ip' | 'port' | 'networkName'
+  | 'furtherPorts'
+> /* biome-ignore format: columns */
+
 /** All that the agent needs to run this server, at this generation. Template changes reach a server by its next spec. */
 export function buildSpec(
-  row: ServerRow,
+  row: SpecRow,
   { generation, logMb }: { readonly generation: number; readonly logMb: number },
 ): ServerSpec {
   const template = definitionOf(row)
@@ -79,7 +90,7 @@ export function buildSpec(
   }
 }
 
-function furtherPorts(row: ServerRow, template: ReturnType<typeof definitionOf>): ServerSpec['ports'] {
+function furtherPorts(row: SpecRow, template: Template): ServerSpec['ports'] {
   const variables = new Map(portsOfTemplate(template).map(({ name, variable }) => [name, variable]))
   return furtherPortsOf(row).map(({ ip, port, name, role, protocol }) => {
     const variable = variables.get(name) ?? undefined
@@ -88,7 +99,7 @@ function furtherPorts(row: ServerRow, template: ReturnType<typeof definitionOf>)
 }
 
 /** The numbers of the further ports by their variables, which agents of any version hand on; they win over what was entered. */
-function portVariables(row: ServerRow, template: ReturnType<typeof definitionOf>): Record<string, string> {
+function portVariables(row: SpecRow, template: Template): Record<string, string> {
   return Object.fromEntries(
     furtherPorts(row, template).flatMap(({ variable, port }) =>
       variable === undefined ? [] : [[variable, String(port)]],
@@ -99,7 +110,7 @@ function portVariables(row: ServerRow, template: ReturnType<typeof definitionOf>
 /** The line that a server is started by, and its shell where that is not `sh`. */
 export function launchOf(
   row: Pick<ServerRow, 'startupCommand' | 'startupName'>,
-  template: LaunchTemplate,
+  template: Pick<Template, 'startup' | 'startupCommands' | 'shell'>,
 ): Pick<ServerSpec, 'startup' | 'shell'> {
   // Templates that were stored before the field was there do not have it.
   const { shell = 'sh' } = template
@@ -109,14 +120,14 @@ export function launchOf(
 /** A server's own line, the one that it has chosen by name, or the template's. */
 function startupOf(
   { startupCommand, startupName }: Pick<ServerRow, 'startupCommand' | 'startupName'>,
-  template: LaunchTemplate,
+  template: Pick<Template, 'startup' | 'startupCommands'>,
 ): string {
   if (startupCommand !== null) return startupCommand
   // A name that is chosen stays in the template: edits that would take it away are refused.
   return template.startupCommands.find(({ name }) => name === startupName)?.command ?? template.startup
 }
 
-function optionalLimits({ cpuSet, ioWeight }: ServerRow): { cpuSet?: string; ioWeight?: number } {
+function optionalLimits({ cpuSet, ioWeight }: SpecRow): { cpuSet?: string; ioWeight?: number } {
   return { ...(cpuSet === null ? {} : { cpuSet }), ...(ioWeight === null ? {} : { ioWeight }) }
 }
 
@@ -126,7 +137,7 @@ function consoleOf({ console = STDIN_CONSOLE }: { readonly console?: ConsoleKind
 }
 
 /** How the server is asked who plays. A variable that holds no port leaves it unasked. */
-function queryOf(template: ReturnType<typeof definitionOf>, row: ServerRow): Pick<ServerSpec, 'query'> {
+function queryOf(template: Template, row: SpecRow): Pick<ServerSpec, 'query'> {
   const { query, variables } = template
   if (query === null) return {}
   if (query.port === null) return { query: { protocol: query.protocol } }
@@ -153,10 +164,22 @@ export function readOrder({ op, args }: { readonly op: string; readonly args: st
   return parsed?.success === true ? ({ op, args: parsed.data } as CommandOrder) : undefined // parsed by the definition of this op
 }
 
-/** The command as the agent gets it; those that need the specification get the newest, which is made for them alone. */
-export function commandOf({ op, args }: CommandOrder, spec: () => ServerSpec): CommandOp {
-  const withSpec = COMMANDS.some((command) => command.op === op && command.withSpec)
-  return { op, ...args, ...(withSpec ? { spec: spec() } : {}) } as CommandOp // the wire form of this op's definition
+/** A specification, and the same as JSON. */
+export interface WireSpec {
+  readonly spec: ServerSpec
+  readonly json: string
+}
+
+/** The command as the agent gets it; those that need the specification get the newest, which nobody else is asked for. */
+export function commandOf({ op, args }: CommandOrder, specOf: (() => WireSpec) | undefined): WireCommand {
+  const plain = { op, ...args }
+  const text = JSON.stringify(plain)
+  // What is made here is the wire form of this op's definition.
+  if (!COMMANDS.some((command) => command.op === op && command.withSpec))
+    return { command: plain as CommandOp, json: text }
+  if (specOf === undefined) throw new Error(`the order ${op} needs the specification of its server`)
+  const { spec, json } = specOf()
+  return { command: { ...plain, spec } as CommandOp, json: `${text.slice(0, -1)},"spec":${json}}` }
 }
 
 /** `^C` and its like name signals; any other text is a console command; none: the template's signal. */
