@@ -33,19 +33,17 @@ export interface RowsById {
 
 /** What a query sees that reads these columns of these rows alone: also of those that are not there, which may be added. */
 export function seenRows({ table, ids }: RowsById, columns: Seen['columns'] = 'all'): Seen {
-  const rows = [table + SOME, ...ids.map((id) => rowOf(table, id))]
-  return { table, parts: partsOfRows(table), rows, columns }
+  const rows = [partsOfRows(table).some, ...ids.map((id) => rowOf(table, id))]
+  return { table, parts: partsOfRows(table).parts, rows, columns }
 }
 
 /** One for each table of which anybody has asked for single rows: it is kept with thousands of answers. */
-const partsByTable = new Map<string, readonly string[]>()
+const partsByTable = new Map<string, { readonly parts: readonly string[]; readonly some: string }>()
 
-function partsOfRows(table: string): readonly string[] {
-  const known = partsByTable.get(table)
-  if (known !== undefined) return known
-  const parts = [table + ANYTHING, table + ADDED]
-  partsByTable.set(table, parts)
-  return parts
+function partsOfRows(table: string) {
+  const known = partsByTable.get(table) ?? { parts: [table + ANYTHING, table + ADDED], some: table + SOME }
+  partsByTable.set(table, known)
+  return known
 }
 
 /** What a query sees that keeps to certain rows of one of its tables. */

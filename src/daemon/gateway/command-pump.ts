@@ -12,13 +12,13 @@ import { Pace } from './pace.ts'
 type CommandFrame = Extract<DaemonFrame, { type: 'command' }>
 
 /** Commands that may be under way without having been accepted. */
-const WINDOW = 400
+const WINDOW = 600
 /** Specifications that are made in one go. */
 const FRAMES = 50
 /** The longest time between two sendings of a command: an agent that answers nothing is not made to work, nor are we. */
 const MAX_WAIT_MS = 60_000
 /** Between two looks at the queue of a node that is given orders all the time. */
-const PACE_MS = 25
+const PACE_MS = 30
 
 /** A reason of its own: without one Node makes an error with a stack each time. */
 const OVER = 'over'

@@ -16,7 +16,7 @@ const PAUSE_AT = 400
 /** How long the reports of an agent that does not say when it took its snapshot wait for the events of its hello. */
 const REPLAY_MS = 3000
 /** Between the transactions of a node that reports all the time, unless a whole batch waits. */
-const PACE_MS = 25
+const PACE_MS = 30
 
 /** Something that is stored in the order in which it came. */
 type Item =

@@ -67,9 +67,11 @@ const COUNTED_MS = 1000
 
 /**
  * Keeps the heap of this process small from now on: V8 by itself lets it become twice as large as it has to be. It costs a collection
- * beside the work every few seconds while much is done.
+ * beside the work every few seconds while much is done. The young ones are collected by this thread alone: several that wait for each other take
+ * more of a machine that has other things to do.
  */
 export function keepHeapSmall(): void {
+  set('parallel-scavenge', false)
   set('heap-growing-percent', GROWS_PERCENT)
   markFrom(MARKED_FROM_PERCENT)
 }

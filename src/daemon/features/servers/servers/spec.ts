@@ -157,8 +157,19 @@ export type StoredOrder =
   | Exclude<CommandOrder, { op: 'delete' }>
   | { readonly op: 'delete'; readonly args: { readonly keepFiles: boolean; readonly deletedBy: string | null } }
 
-/** Reads the order of a row; `undefined` for one that this version of the daemon does not know. */
+/** So many orders that were read are kept: most have no arguments, or the same few. */
+const MOST_READ = 100
+const readBefore = new Map<string, CommandOrder>()
+
+/** Reads the order of a row; `undefined` for one that this version of the daemon does not know. It belongs to all who ask, and must not be changed. */
 export function readOrder({ op, args }: { readonly op: string; readonly args: string }): CommandOrder | undefined {
+  const key = `${op} ${args}`
+  const order = readBefore.get(key) ?? parseOrder(op, args)
+  if (order !== undefined && readBefore.size < MOST_READ) readBefore.set(key, order)
+  return order
+}
+
+function parseOrder(op: string, args: string): CommandOrder | undefined {
   const definition = COMMANDS.find((command) => command.op === op)
   const parsed = definition?.args.safeParse(JSON.parse(args)) // written by addCommand
   return parsed?.success === true ? ({ op, args: parsed.data } as CommandOrder) : undefined // parsed by the definition of this op
