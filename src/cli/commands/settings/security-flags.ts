@@ -7,7 +7,8 @@ export const SECURITY_SUMMARIES = {
   consoleRateLimitMax: 'console commands of one caller to one server per minute',
   consoleOutputLinesMax: 'console lines that one viewer is sent per second; later ones wait, none is dropped',
   consoleOutputByteLimitBytes: 'console bytes that one viewer is sent per second; later ones wait, none is dropped',
-  agentMessageMax: 'frames of one agent per second, without what answers orders; above it its connection is closed with 4429',
+  agentMessageMax:
+    'frames of one agent per second, without what answers orders; above it its connection is closed with 4429',
   agentMetricsMax: 'kept and shown only: usage reports of one agent per minute',
   serverMetricsMax: 'kept and shown only: usage reports of one server per minute',
   lockoutMaxAttempts: 'failed sign-ins to one account from one address until it is locked there',
