@@ -84,7 +84,7 @@ export interface HttpDeps {
 }
 
 /** As much as some hundred lists, or some thousand single servers. */
-const CACHE_BYTES = 12 * 1024 * 1024
+const CACHE_BYTES = 16 * 1024 * 1024
 
 /** TLS 1.2 with forward secrecy and authenticated encryption, or 1.3. */
 const TLS = {
