@@ -65,7 +65,7 @@ import { lookForDue, registerDue } from './features/servers/schedules/due-job.ts
 import { scheduleRoutes } from './features/servers/schedules/routes.ts'
 import { registerRuns } from './features/servers/schedules/run-job.ts'
 import { endWithServer, followSuspension } from './features/servers/schedules/server-life.ts'
-import { serverRoutes } from './features/servers/servers/routes.ts'
+import { prepareServerView, serverRoutes } from './features/servers/servers/routes.ts'
 import type { OnSuspension } from './features/servers/servers/suspend.ts'
 import { sftpRoutes } from './features/servers/sftp/routes.ts'
 import { SftpSessions } from './features/servers/sftp/sessions.ts'
@@ -299,6 +299,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     isSetupRequired: () => isSetupRequired(db.read, settings),
     /** Called once, when the daemon listens. */
     begin: async (url: string): Promise<void> => {
+      prepareServerView()
       publicUrl = config.publicUrl ?? reachableUrl(url)
       if (publicUrl !== url && config.publicUrl === undefined)
         log.warn(

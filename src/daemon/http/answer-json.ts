@@ -16,12 +16,24 @@ export function compileJson(schema: z.ZodType): (value: unknown, out: JsonBytes)
   let write: Write | undefined
   return (value, out) => {
     if (value instanceof WrittenItems) return written(value, out)
-    write ??= compile(schema) // by the first answer: a daemon has hundreds of endpoints, and most rest
+    write ??= compiled(schema) // by the first answer: a daemon has hundreds of endpoints, and most rest
     const { length } = out
     if (write(value, out)) return
     out.back(length)
     out.json(JSON.stringify(schema.parse(value)))
   }
+}
+
+/** What has been made before anybody asks. */
+const prepared = new WeakMap<z.ZodType, Write>()
+
+/** Compiles a schema whose first answer is to come without that: of one as large as a server's it takes several milliseconds. */
+export function prepareJson(schema: z.ZodType): void {
+  prepared.set(schema, compiled(schema))
+}
+
+function compiled(schema: z.ZodType): Write {
+  return prepared.get(schema) ?? compile(schema)
 }
 
 function written({ items }: WrittenItems, out: JsonBytes): void {

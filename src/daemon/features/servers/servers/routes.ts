@@ -4,6 +4,7 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { type Holder, visibleServers } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
 import type { Queries } from '../../../db/db.ts'
+import { prepareJson } from '../../../http/answer-json.ts'
 import { operate } from '../../../http/operate.ts'
 import { cachedRoute, holderOf, type Route, route } from '../../../http/route.ts'
 import { bulkRoutes } from './bulk-routes.ts'
@@ -14,7 +15,7 @@ import { orderRoutes } from './order-routes.ts'
 import { refuseSuspended } from './orders.ts'
 import { orphanRoutes } from './orphan-routes.ts'
 import { portRoutes } from './port-routes.ts'
-import { findServerRow, listServerRows, ownersOf, type ServerRow } from './rows.ts'
+import { findServerRow, listServerRows, ownersOf, prepareServerRow, type ServerRow } from './rows.ts'
 import { type Included, liveFacts, statusOf, toListed, toServer, usageOf, type Viewer, viewerOf } from './view.ts'
 
 /** Servers: list, create, show, edit, delete, suspend, orders, usage. */
@@ -73,6 +74,12 @@ export function serverRoutes(deps: operations.ServerDeps): Route[] {
     ...portRoutes(deps),
     ...bulkRoutes(deps),
   ]
+}
+
+/** Makes ready what the first view of a server would wait for: it takes some ten milliseconds, and all who come with a start would wait. */
+export function prepareServerView(): void {
+  prepareJson(getServer.response)
+  prepareServerRow()
 }
 
 /** What the caller may do is looked up only where it is shown. */

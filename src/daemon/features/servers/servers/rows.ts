@@ -178,6 +178,11 @@ const serversByIds = jsonStatement(
   { keepsTo: ({ ids }) => ({ table: 'server', ids: JSON.parse(ids) as string[] }) }, // made of such below
 )
 
+/** Makes the SQL that reads a server, for the first who asks. */
+export function prepareServerRow(): void {
+  serversByIds.sql()
+}
+
 const serverTogether = readTogether(serversByIds, 'server')
 
 /** Those of the servers with these ids that are there, in any order. */
