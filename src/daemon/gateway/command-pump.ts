@@ -38,6 +38,8 @@ export interface PumpDeps {
   readonly handlers: Pick<GatewayHandlers, 'commandFrames' | 'onEvents'>
   /** Sends a frame, which is JSON already. */
   send(frame: string): void
+  /** Resolves when little of what was sent waits for the agent to read it, or when `signal` aborts. */
+  room(signal: AbortSignal): Promise<void> | undefined
   /** A command went out: for the first time on this connection, or again. */
   count(kind: 'sent' | 'resent'): void
   /** Why the agent cannot be sent this command; `undefined`: it can. */
@@ -127,6 +129,7 @@ export class CommandPump {
     for (const [place, row] of rows.entries()) {
       if (signal.aborted) return
       await this.#send(row, commands[place] ?? 'gone')
+      await this.#deps.room(signal)
     }
   }
 

@@ -4,10 +4,10 @@ import type { Clock } from '../../shared/kernel/time.ts'
 export const TOO_MANY_FRAMES = 4429
 
 const SECOND = 1000
-/** What a command has an agent send: that it has it, how its server is, and the end. */
-const FRAMES_OF_COMMAND = 4
-/** The answers to more commands than are under way do not come any more. */
-const MOST_ANSWERS = 2000
+/** What a command has an agent send at most: that it has it, four states of its server where it is started again, and the end. */
+const FRAMES_OF_COMMAND = 6
+/** Those of a thousand commands: more than are under way together. */
+const MOST_ANSWERS = 6000
 
 /** Counts the frames of one connection, second by second. Those that answer the daemon's own commands may be more than the rest: how many come is up to the daemon. */
 export class FrameRate {

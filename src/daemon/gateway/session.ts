@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
 import { PanelError } from '../../shared/kernel/errors.ts'
@@ -34,6 +35,8 @@ import { SnapshotParts } from './snapshot-parts.ts'
 import type { Turns } from './turns.ts'
 import { readFrame } from './wire.ts'
 
+/** While more than this waits for an agent, it is sent no further commands. */
+const MOST_WAITING_BYTES = 1024 * 1024
 /** An agent that takes nothing while this much waits for it is given up. */
 const MOST_UNSENT_BYTES = 8 * 1024 * 1024
 const CLOSE_MS = 1000
@@ -104,6 +107,7 @@ export class Session {
         this.#rate.commanded()
         this.#sendText(frame)
       },
+      room: (signal) => this.#room(signal),
       refusal: (command) => this.#commandRefusal(command),
     })
   }
@@ -224,6 +228,16 @@ export class Session {
     if (this.#socket.bufferedAmount <= MOST_UNSENT_BYTES) return
     this.#deps.log.warn({ nodeId: this.nodeId }, 'node does not read its socket, closing connection')
     this.#socket.terminate()
+  }
+
+  /** `undefined`: there is. A node that is slow to read gets what is queued for it as it reads, instead of losing its connection. */
+  #room(signal: AbortSignal): Promise<void> | undefined {
+    const stream = this.#stream
+    if (stream === undefined || this.#socket.bufferedAmount <= MOST_WAITING_BYTES) return undefined
+    return once(stream, 'drain', { signal }).then(
+      () => undefined,
+      () => undefined, // it was closed, which ends all that is sent
+    )
   }
 
   #gather(): void {

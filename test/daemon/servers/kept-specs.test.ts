@@ -5,10 +5,12 @@ import { addServerAllocation } from '../../../src/shared/api/server-allocations.
 import { type Server, updateServer } from '../../../src/shared/api/servers.ts'
 import { pinServer } from '../../../src/shared/api/template-pin.ts'
 import { type Template, updateTemplate } from '../../../src/shared/api/templates.ts'
+import { newId } from '../../../src/shared/kernel/ids.ts'
+import { systemClock } from '../../../src/shared/kernel/time.ts'
 import type { ServerSpec } from '../../../src/shared/protocol/server-spec.ts'
 import { recordStatements } from '../../faulty-driver.ts'
 import { type AgentPeer, report } from '../agent-peer.ts'
-import { FACTS, Stage, type StageNode } from './stage.ts'
+import { FACTS, STAMP, Stage, type StageNode } from './stage.ts'
 
 let stage: Stage
 let node: StageNode
@@ -105,4 +107,42 @@ test('many servers that are started together get what is theirs', async () => {
       servers.map(({ id, name, primaryPort }) => [id, name, primaryPort]),
     )
   }
+})
+
+test('orders of many megabytes reach a node that reads them, over one connection', async () => {
+  const far = await stage.node()
+  const large = await stage.template({ startup: './run', installScript: 'x'.repeat(30 * 1024) })
+  const { id: serverId } = await stage.serverIn(large, far, FACTS.stopped)
+  const order = (place: number) => ({
+    id: newId('cmd', systemClock),
+    nodeId: far.id,
+    serverId,
+    generation: 10 + place,
+    op: 'start',
+    args: '{}',
+    state: 'queued',
+    noop: 0,
+    createdAt: STAMP,
+  })
+  const orders = Array.from({ length: 600 }, (_, place) => order(place))
+  await stage.db.write(({ q }) =>
+    q
+      .insertInto('command')
+      .values(orders as never)
+      .execute(),
+  )
+  const slow = await stage.peer(far)
+  const got = new Set<string>()
+  while (got.size < orders.length) {
+    const fresh = await slow.until('more orders', () => {
+      const more = slow.of('command').filter(({ id }) => !got.has(id))
+      return more.length > 0 && more
+    })
+    for (const { id } of fresh) {
+      got.add(id)
+      slow.send({ type: 'command.accepted', id })
+    }
+  }
+  expect([slow.closeCode, slow.of('command').length]).toEqual([undefined, orders.length])
+  expect([...got]).toEqual(orders.map(({ id }) => id))
 })

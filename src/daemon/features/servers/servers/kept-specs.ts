@@ -4,11 +4,14 @@ import type { ServerSpec } from '../../../../shared/protocol/server-spec.ts'
 import type { Queries } from '../../../db/db.ts'
 import { KeepingQueries } from '../../../db/kept-results.ts'
 import { jsonStatement } from '../../../db/statement.ts'
-import { DEFINITIONS, FURTHER_PORTS, LATER, withDefinitions } from './rows.ts'
-import { buildSpec, type WireSpec } from './spec.ts'
+import { definitionSight, FURTHER_PORTS, LATER, withDefinitions } from './rows.ts'
+import { buildSpec, type SpecRow, type WireSpec } from './spec.ts'
 
 /** Of all that is kept, in characters of their JSON: some thousand servers of most templates. */
 const MOST_CHARS = 8 * 1024 * 1024
+
+/** One that is longer is made anew each time. */
+const LONGEST = MOST_CHARS / 16
 
 /** So many turns of the event loop are waited for the end of a commit, before all is read instead. */
 const TURNS = 3
@@ -67,37 +70,41 @@ export class KeptSpecs {
   /** What makes the specifications of those of these servers that are there, each of which throws where that cannot be made of what is stored. */
   async of(q: Queries, ids: readonly string[]): Promise<Map<string, (generation: number) => WireSpec>> {
     const logMb = this.#logMb()
-    const templates = q instanceof KeepingQueries ? q.sightOf(DEFINITIONS) : undefined
-    let since = templates?.moment()
-    // What is on disk and has not been heard of is so in a moment.
-    for (let turn = 0; turn < TURNS && since === undefined && templates !== undefined; turn++) {
-      await nextTurn()
-      since = templates.moment()
-    }
+    const since = q instanceof KeepingQueries ? await settledMoment(q) : undefined
     const specs = new Map<string, (generation: number) => WireSpec>()
     for (const id of since === undefined ? [] : ids) {
       const kept = this.#kept.get(id)
       if (kept === undefined) continue
       this.#forget(id, kept)
-      if (kept.logMb !== logMb || !kept.unmoved(kept.since) || templates?.unmoved(kept.since) !== true) continue
+      if (kept.logMb !== logMb || !kept.unmoved(kept.since)) continue
       this.#keep(id, kept) // at the end
       specs.set(id, (generation) => atGeneration(kept, generation))
     }
     const missing = ids.filter((id) => !specs.has(id))
     if (missing.length === 0) return specs
     for (const row of await withDefinitions(q, await specRows(q, { ids: JSON.stringify(missing) }))) {
+      let made: Pick<Kept, 'rest' | 'json'> | undefined
       specs.set(row.id, (generation) => {
-        const { generation: _, ...rest } = buildSpec(row, { generation, logMb })
-        const json = JSON.stringify(rest).slice(1)
-        if (since !== undefined && q instanceof KeepingQueries) {
-          const { moment, unmoved } = q.sightOf(specRows.sql(), { keepsTo: { table: 'server', ids: [row.id] } })
-          const isSo = moment() !== undefined && unmoved(since) && templates?.unmoved(since) === true
-          if (isSo) this.#keep(row.id, { rest, json, logMb, since, unmoved })
-        }
-        return atGeneration({ rest, json }, generation)
+        made ??= this.#make(q, row, { logMb, since })
+        return atGeneration(made, generation)
       })
     }
     return specs
+  }
+
+  #make(
+    q: Queries,
+    row: SpecRow,
+    { logMb, since }: { readonly logMb: number; readonly since: number | undefined },
+  ): Pick<Kept, 'rest' | 'json'> {
+    const { generation: _, ...rest } = buildSpec(row, { generation: 0, logMb })
+    const json = JSON.stringify(rest).slice(1)
+    if (since === undefined || !(q instanceof KeepingQueries) || json.length > LONGEST) return { rest, json }
+    const server = serverSight(q, [row.id])
+    const template = definitionSight(q, row.templateId)
+    const unmoved = (then: number): boolean => server.unmoved(then) && template.unmoved(then)
+    if (server.moment() !== undefined && unmoved(since)) this.#keep(row.id, { rest, json, logMb, since, unmoved })
+    return { rest, json }
   }
 
   #keep(id: string, kept: Kept): void {
@@ -115,6 +122,21 @@ export class KeptSpecs {
     this.#kept.delete(id)
     this.#chars -= json.length
   }
+}
+
+function serverSight(q: KeepingQueries, ids: readonly string[]): ReturnType<KeepingQueries['sightOf']> {
+  return q.sightOf(specRows.sql(), { keepsTo: { table: 'server', ids } })
+}
+
+/** The present moment; what is on disk and has not been heard of is waited for, as it is so in a moment. */
+async function settledMoment(q: KeepingQueries): Promise<number | undefined> {
+  const { moment } = serverSight(q, [])
+  let now = moment()
+  for (let turn = 0; turn < TURNS && now === undefined; turn++) {
+    await nextTurn()
+    now = moment()
+  }
+  return now
 }
 
 function atGeneration({ rest, json }: Pick<Kept, 'rest' | 'json'>, generation: number): WireSpec {

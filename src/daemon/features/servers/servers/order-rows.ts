@@ -2,20 +2,31 @@ import { sql } from 'kysely'
 import { beforeIdsOf } from '../../../../shared/kernel/ids.ts'
 import type { DesiredState } from '../../../../shared/kernel/server-life.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import type { ShellName } from '../../../../shared/protocol/server-spec.ts'
 import type { Queries } from '../../../db/db.ts'
+import { KeepingQueries } from '../../../db/kept-results.ts'
 import type { Schema } from '../../../db/schema.ts'
 import { jsonStatement, statement } from '../../../db/statement.ts'
-import { LATER, type ServerRow, withDefinitions } from './rows.ts'
+import type { ServerRow } from './rows.ts'
 
 /** What an order needs of its server, and no more: orders are many, and a whole row with its template is large. */
 export interface OrderRow
   extends Pick<
     ServerRow,
     | 'id' | 'nodeId' | 'nodeName' | 'runtime' | 'desired' | 'generation' | 'suspendedAt' | 'suspensionReason' | 'deletingAt'
-    | 'archivedAt' | 'activity' | 'power' | 'crashed' | 'failed' | 'startupCommand' | 'startupName' | 'templateDefinition'
+    | 'archivedAt' | 'activity' | 'power' | 'crashed' | 'failed' | 'startupCommand' | 'startupName'
   > /* biome-ignore format: columns */ {
+  /** What its template says of the line that it is started by. */
+  readonly launch: LaunchTemplate
   /** The newest order that says what is wanted of it; `null` when that has ended. */
   readonly newest: Schema['command']['op'] | null
+}
+
+/** The fields of a template that make the line of a server. */
+export interface LaunchTemplate {
+  readonly startup: string
+  readonly startupCommands: readonly { readonly name: string; readonly command: string }[]
+  readonly shell?: ShellName
 }
 
 /** The orders that say what is wanted of a server. */
@@ -40,6 +51,38 @@ const NEWEST = sql<OrderRow['newest']>`(
   order by command.generation desc limit 1
 )`
 
+/** What a definition says of the line, as a text: a row that is JSON itself would hold what it says. `null` for none. */
+const launchText = (definition: string) =>
+  sql<string | null>`json_extract(${sql.ref(definition)}, '$.startup', '$.startupCommands', '$.shell') || ''`
+
+const launchRows = statement((q, { id }: { id: string }) =>
+  q.selectFrom('template').select(launchText('template.definition').as('text')).where('template.id', '=', id),
+)
+
+/** What was read of kept rows, which stay the same as long as they are kept. */
+const launches = new WeakMap<object, LaunchTemplate>()
+
+/** What a template says of the line, read again only when the template has changed. */
+async function launchOfTemplate(q: Queries, id: string): Promise<LaunchTemplate | undefined> {
+  const read = () => launchRows(q, { id })
+  const keepsTo = { table: 'template', ids: [id] }
+  const [row] = q instanceof KeepingQueries ? await q.keptBy(launchRows.sql(), keepsTo, read) : await read()
+  if (row === undefined || row.text === null) return undefined
+  const launch = launches.get(row) ?? readLaunch(row.text)
+  launches.set(row, launch)
+  return launch
+}
+
+function readLaunch(text: string): LaunchTemplate {
+  // Made by the statements here, from what the contract of templates had parsed.
+  const [startup, startupCommands, shell] = JSON.parse(text) as [
+    string,
+    LaunchTemplate['startupCommands'] | null,
+    ShellName | null,
+  ]
+  return { startup, startupCommands: startupCommands ?? [], ...(shell === null ? {} : { shell }) }
+}
+
 const orderRows = jsonStatement((q, { ids }: { ids: string }) =>
   q
     .selectFrom('server')
@@ -48,15 +91,21 @@ const orderRows = jsonStatement((q, { ids }: { ids: string }) =>
       'server.id', 'server.nodeId', 'node.name as nodeName', 'server.runtime', 'server.desired', 'server.generation',
       'server.suspendedAt', 'server.suspensionReason', 'server.deletingAt', 'server.archivedAt', 'server.activity',
       'server.power', 'server.crashed', 'server.failed', 'server.startupCommand', 'server.startupName',
-      'server.templateId', 'server.pinnedTemplate', LATER.as('templateDefinition'), LATER.as('currentDefinition'),
-      NEWEST.as('newest'),
+      'server.templateId', launchText('server.pinned_template').as('pinnedLaunch'), NEWEST.as('newest'),
     ]) // biome-ignore format: columns
     .where('server.id', 'in', sql<string>`(select value from json_each(${ids}))`),
 )
 
 /** Those of the servers with these ids that are there, as orders need them. */
 export async function findOrderRows(q: Queries, ids: readonly string[]): Promise<OrderRow[]> {
-  return await withDefinitions(q, await orderRows(q, { ids: JSON.stringify(ids) }))
+  const rows = await orderRows(q, { ids: JSON.stringify(ids) })
+  const templates = [...new Set(rows.flatMap((row) => (row.pinnedLaunch === null ? [row.templateId] : [])))]
+  const launches = await Promise.all(templates.map((id) => launchOfTemplate(q, id)))
+  return rows.flatMap((row) => {
+    const { pinnedLaunch } = row
+    const launch = pinnedLaunch === null ? launches[templates.indexOf(row.templateId)] : readLaunch(pinnedLaunch)
+    return launch === undefined ? [] : [Object.assign(row, { launch })] // both are gone
+  })
 }
 
 /** The newest order of a server that says what is wanted of it; `null` when that has ended. */

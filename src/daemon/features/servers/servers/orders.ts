@@ -26,7 +26,7 @@ import {
 import type { ServerRow } from './rows.ts'
 import { launchOf, readOrder, type StoredOrder } from './spec.ts'
 import type { UnstoredOrders } from './unstored-orders.ts'
-import { definitionOf, type LifeRow, statusOf } from './view.ts'
+import { type LifeRow, statusOf } from './view.ts'
 
 /** What orders need of the rest of the daemon. */
 export interface OrderDeps extends OperationDeps {
@@ -265,7 +265,7 @@ export function refuseByStatus(
 
 /** Refuses what the agent would do otherwise than the server's specification says. */
 function refuseByAgent(deps: OrderDeps, row: OrderRow): void {
-  const refusal = deps.refusalOf(row.nodeId, specCapabilities(launchOf(row, definitionOf(row))))
+  const refusal = deps.refusalOf(row.nodeId, specCapabilities(launchOf(row, row.launch)))
   if (refusal !== undefined) throw new PanelError('AGENT_VERSION', refusal, { meta: { nodeId: row.nodeId } })
 }
 

@@ -220,12 +220,26 @@ const pageOfServers = compiled((q, { visibility, filter }: Asked) => {
   return sorted(matching, filter).limit(filter.limit).offset(offsetOf(filter))
 })
 
-const definitionsOf = compiled((q, ids: readonly string[]) =>
-  q.selectFrom('template').select(['id', 'definition']).where('id', 'in', ids),
+const definitionRows = statement((q, { ids }: { ids: string }) =>
+  q
+    .selectFrom('template')
+    .select(['id', 'definition'])
+    .where('id', 'in', sql<string>`(select value from json_each(${ids}))`),
 )
 
-/** What {@link withDefinitions} reads, for whom it matters whether that has changed. */
-export const DEFINITIONS = 'select id, definition from template'
+const definitionTogether = readTogether(definitionRows, 'template', { kept: true })
+
+/** The row of a template, which is kept: there are as many entries as templates, whichever of them are asked for together. */
+async function definitionRow(q: Queries, id: string): Promise<{ readonly definition: string } | undefined> {
+  if (!(q instanceof KeepingQueries) || q.isShared) return await definitionTogether(q, id)
+  const read = () => definitionRows(q, { ids: JSON.stringify([id]) })
+  return (await q.keptBy(definitionRows.sql(), { table: 'template', ids: [id] }, read))[0]
+}
+
+/** Whether what {@link withDefinitions} reads of a template has changed, for who keeps something that was made of it. */
+export function definitionSight(q: KeepingQueries, templateId: string): ReturnType<KeepingQueries['sightOf']> {
+  return q.sightOf(definitionRows.sql(), { keepsTo: { table: 'template', ids: [templateId] } })
+}
 
 /**
  * One page of the servers that the caller may see, and how many there are. Which they are is kept until something changes by which
@@ -253,8 +267,9 @@ export async function withDefinitions<R extends Defined & { readonly templateId:
   q: Queries,
   rows: readonly R[],
 ): Promise<R[]> {
-  const templates = await keptRows(q, definitionsOf([...new Set(rows.map((row) => row.templateId))].sort()))
-  const definitions = new Map(templates.map(({ id, definition }) => [id, definition]))
+  const ids = [...new Set(rows.map((row) => row.templateId))]
+  const templates = await Promise.all(ids.map((id) => definitionRow(q, id)))
+  const definitions = new Map(templates.map((template, place) => [ids[place], template?.definition]))
   return rows.flatMap((row) => {
     const current = definitions.get(row.templateId)
     return current === undefined ? [] : [kept(row, current)] // both are gone since the first read

@@ -14,6 +14,7 @@ import {
 import type { WireCommand } from '../../../gateway/handlers.ts'
 import { furtherPortsOf, portsOfTemplate } from './further-ports.ts'
 import { imageOfServer } from './images.ts'
+import type { LaunchTemplate } from './order-rows.ts'
 import type { ServerRow } from './rows.ts'
 import { definitionOf, environmentOf, mountsOfServer } from './view.ts'
 
@@ -110,7 +111,7 @@ function portVariables(row: SpecRow, template: Template): Record<string, string>
 /** The line that a server is started by, and its shell where that is not `sh`. */
 export function launchOf(
   row: Pick<ServerRow, 'startupCommand' | 'startupName'>,
-  template: Pick<Template, 'startup' | 'startupCommands' | 'shell'>,
+  template: LaunchTemplate,
 ): Pick<ServerSpec, 'startup' | 'shell'> {
   // Templates that were stored before the field was there do not have it.
   const { shell = 'sh' } = template
@@ -120,7 +121,7 @@ export function launchOf(
 /** A server's own line, the one that it has chosen by name, or the template's. */
 function startupOf(
   { startupCommand, startupName }: Pick<ServerRow, 'startupCommand' | 'startupName'>,
-  template: Pick<Template, 'startup' | 'startupCommands'>,
+  template: LaunchTemplate,
 ): string {
   if (startupCommand !== null) return startupCommand
   // A name that is chosen stays in the template: edits that would take it away are refused.
@@ -165,7 +166,8 @@ const readBefore = new Map<string, CommandOrder>()
 export function readOrder({ op, args }: { readonly op: string; readonly args: string }): CommandOrder | undefined {
   const key = `${op} ${args}`
   const order = readBefore.get(key) ?? parseOrder(op, args)
-  if (order !== undefined && readBefore.size < MOST_READ) readBefore.set(key, order)
+  if (readBefore.size >= MOST_READ) readBefore.clear()
+  if (order !== undefined) readBefore.set(key, order)
   return order
 }
 
