@@ -180,6 +180,7 @@ function spareMore({ isStart, looks = 0 }: Sparing): void {
     const { user, system } = process.cpuUsage(before)
     if ((user + system) / 1000 > QUIET_MS * QUIET_SHARE) {
       const isTime = looks >= BUSY_LOOKS && compactScattered()
+      // What is left of the start goes with time then: what the busy time has made ready is needed again.
       return spareMore({ isStart: false, looks: isTime ? 0 : looks + 1 })
     }
     if (isStart) collectUnused()

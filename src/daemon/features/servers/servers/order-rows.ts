@@ -100,10 +100,10 @@ const orderRows = jsonStatement((q, { ids }: { ids: string }) =>
 export async function findOrderRows(q: Queries, ids: readonly string[]): Promise<OrderRow[]> {
   const rows = await orderRows(q, { ids: JSON.stringify(ids) })
   const templates = [...new Set(rows.flatMap((row) => (row.pinnedLaunch === null ? [row.templateId] : [])))]
-  const launches = await Promise.all(templates.map((id) => launchOfTemplate(q, id)))
+  const ofTemplates = await Promise.all(templates.map((id) => launchOfTemplate(q, id)))
   return rows.flatMap((row) => {
     const { pinnedLaunch } = row
-    const launch = pinnedLaunch === null ? launches[templates.indexOf(row.templateId)] : readLaunch(pinnedLaunch)
+    const launch = pinnedLaunch === null ? ofTemplates[templates.indexOf(row.templateId)] : readLaunch(pinnedLaunch)
     return launch === undefined ? [] : [Object.assign(row, { launch })] // both are gone
   })
 }
