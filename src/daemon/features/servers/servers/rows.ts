@@ -220,20 +220,17 @@ const pageOfServers = compiled((q, { visibility, filter }: Asked) => {
   return sorted(matching, filter).limit(filter.limit).offset(offsetOf(filter))
 })
 
-const definitionRows = statement((q, { ids }: { ids: string }) =>
-  q
-    .selectFrom('template')
-    .select(['id', 'definition'])
-    .where('id', 'in', sql<string>`(select value from json_each(${ids}))`),
+const definitionRows = statement((q, { id }: { id: string }) =>
+  q.selectFrom('template').select('definition').where('id', '=', id),
 )
 
-const definitionTogether = readTogether(definitionRows, 'template', { kept: true })
-
-/** The row of a template, which is kept: there are as many entries as templates, whichever of them are asked for together. */
+/** The definition of a template, which is kept: there are as many entries as templates, whichever of them are asked for together. */
 async function definitionRow(q: Queries, id: string): Promise<{ readonly definition: string } | undefined> {
-  if (!(q instanceof KeepingQueries) || q.isShared) return await definitionTogether(q, id)
-  const read = () => definitionRows(q, { ids: JSON.stringify([id]) })
-  return (await q.keptBy(definitionRows.sql(), { table: 'template', ids: [id] }, read))[0]
+  const keepsTo = { table: 'template', ids: [id] }
+  const from = (q instanceof KeepingQueries ? q.shared(definitionRows.sql(), keepsTo) : undefined) ?? q
+  const read = () => definitionRows(from, { id })
+  const [row] = from instanceof KeepingQueries ? await from.keptBy(definitionRows.sql(), keepsTo, read) : await read()
+  return row
 }
 
 /** Whether what {@link withDefinitions} reads of a template has changed, for who keeps something that was made of it. */
