@@ -109,6 +109,31 @@ test('many servers that are started together get what is theirs', async () => {
   }
 })
 
+test('a template is read once, whichever others it is asked for with', async () => {
+  const templates = await Promise.all([1, 2, 3].map(() => stage.template()))
+  const [a, b, c] = await Promise.all(templates.map((one) => stage.serverIn(one, node, FACTS.stopped)))
+  if (a === undefined || b === undefined || c === undefined) throw new Error('no servers')
+  for (const { id } of [a, b, c]) await started(id)
+  const reads: number[] = []
+  // What others commit in the same moment may have it read.
+  for (let i = 0; i < 5; i++) {
+    const recorded = recordStatements()
+    try {
+      for (const some of [
+        [a, b],
+        [b, c],
+        [a, c],
+        [a, b, c],
+      ])
+        await Promise.all(some.map(({ id }) => started(id)))
+      reads.push(recorded.texts.filter((text) => /from "template"/.test(text)).length)
+    } finally {
+      recorded.remove()
+    }
+  }
+  expect(Math.min(...reads)).toBe(0)
+})
+
 test('orders of many megabytes reach a node that reads them, over one connection', async () => {
   const far = await stage.node()
   const large = await stage.template({ startup: './run', installScript: 'x'.repeat(30 * 1024) })

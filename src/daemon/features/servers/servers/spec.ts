@@ -165,7 +165,9 @@ const readBefore = new Map<string, CommandOrder>()
 /** Reads the order of a row; `undefined` for one that this version of the daemon does not know. It belongs to all who ask, and must not be changed. */
 export function readOrder({ op, args }: { readonly op: string; readonly args: string }): CommandOrder | undefined {
   const key = `${op} ${args}`
-  const order = readBefore.get(key) ?? parseOrder(op, args)
+  const known = readBefore.get(key)
+  if (known !== undefined) return known
+  const order = parseOrder(op, args)
   if (readBefore.size >= MOST_READ) readBefore.clear()
   if (order !== undefined) readBefore.set(key, order)
   return order
@@ -183,7 +185,7 @@ export interface WireSpec {
   readonly json: string
 }
 
-/** The command as the agent gets it; those that need the specification get the newest, which nobody else is asked for. */
+/** The command as the agent gets it; `specOf` makes the newest specification, and is called for those commands only that need it. */
 export function commandOf({ op, args }: CommandOrder, specOf: (() => WireSpec) | undefined): WireCommand {
   const plain = { op, ...args }
   const text = JSON.stringify(plain)
