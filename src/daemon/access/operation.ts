@@ -146,7 +146,7 @@ export async function recordChange(
   },
   { audit, events }: Done,
 ): Promise<void> {
-  const entry = audit && { ...namesOf(of.endpoint, audit), ...audit }
+  const entry = audit && named(of.endpoint, audit)
   await recordFact(tx, of, { audit: entry, ...(events === undefined ? {} : { events }) })
 }
 
@@ -163,15 +163,13 @@ export async function recordFact(
   for (const event of events) await deps.bus.append(tx, event)
 }
 
-/** Action and resource of a row: a resource that the contract does not name is the first word of the action. */
-function namesOf(
-  { id, audit: rule }: Pick<Endpoint, 'id' | 'audit'>,
-  given: AuditRow,
-): Pick<AuditEntry, 'action' | 'resource'> {
+/** A row with its action and its resource: one that the contract does not name is the first word of the action. */
+function named({ id, audit: rule }: Pick<Endpoint, 'id' | 'audit'>, given: AuditRow): AuditEntry {
   const declared = 'action' in rule ? rule : undefined
   const action = given.action ?? declared?.action
   if (action === undefined) throw new Error(`${id} leaves an audit row, and its contract names no action`)
-  return { action, resource: given.resource ?? declared?.resource ?? action.slice(0, action.indexOf('.')) }
+  const resource = given.resource ?? declared?.resource ?? action.slice(0, action.indexOf('.'))
+  return { action, resource, resourceId: given.resourceId, details: given.details }
 }
 
 /** Whose rights count for a principal. Who has not signed in holds nothing beyond what the endpoint lets everybody do. */

@@ -124,8 +124,9 @@ export class KeepingQueries extends SqliteQueries {
 
   async kept<O>(query: CompiledQuery<O>, stays?: Stays<O>): Promise<readonly O[]> {
     this.#note?.(query.sql)
+    const { sql, parameters } = query
     const run = (): Promise<readonly O[]> => rowsBy(this, query)
-    return this.#results.rowsOf({ ...query, run, stays }, this.#sight)
+    return this.#results.rowsOf({ sql, parameters, run, stays }, this.#sight)
   }
 
   /** The same for one row of a table, which `run` reads by this statement, alone or with others. */

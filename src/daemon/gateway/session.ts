@@ -172,7 +172,7 @@ export class Session {
         meta: { capability, agentVersion: this.#hello?.agentVersion },
       })
     }
-    return await this.#requests.request(definition, { ...input, op }, options)
+    return await this.#requests.request(definition, { op, ...input }, options)
   }
 
   /** Whether the agent can do something, as it says itself. */

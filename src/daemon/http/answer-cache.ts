@@ -155,7 +155,7 @@ export class AnswerCache {
       const size = payload.length + key.length + OVERHEAD
       if (since === undefined || key.length > LONGEST_KEY || !this.#worth.isWorth(key, size)) return made
       const seen = [...reading.seen, ...(asksClock ? GrantEnds.SEEN : [])]
-      this.#keep(key, { ...made, seen, since, size, isUsed: false })
+      this.#keep(key, { seen, since, size, isUsed: false, ...made })
       return made
     } finally {
       if (this.#free.length < MOST_FREE) this.#free.push(reading)

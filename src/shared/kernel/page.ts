@@ -34,8 +34,9 @@ export type Pagination = z.infer<typeof Pagination>
 export function pagination(query: { page: number; limit: number }, total: number): Pagination {
   const { page, limit } = query
   const counted = Math.min(total, TOTAL_CAP)
-  const known = { page, limit, total: counted, totalPages: Math.ceil(counted / limit) }
-  return total > TOTAL_CAP ? { ...known, totalIsCapped: true } : known
+  const totalPages = Math.ceil(counted / limit)
+  if (total <= TOTAL_CAP) return { page, limit, total: counted, totalPages }
+  return { page, limit, total: counted, totalPages, totalIsCapped: true }
 }
 
 /** A boolean in a query: `true` or `false`, anything else is refused. */

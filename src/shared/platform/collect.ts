@@ -129,32 +129,32 @@ let isCompacting = false
  * nobody. Costs a hundredth of a collection.
  */
 const watched = new PerformanceObserver((list) => {
+  const room = youngRoom()
   for (const { startTime, detail } of list.getEntries() as GcEntry[]) {
     latestMs = startTime
-    if (detail?.kind === constants.NODE_PERFORMANCE_GC_MINOR) countYoung(startTime)
+    if (detail?.kind === constants.NODE_PERFORMANCE_GC_MINOR) countYoung(startTime, room)
     else isCompacting = false // from when V8 marks: at the end of that it would take room from the young ones
     if (detail?.kind === constants.NODE_PERFORMANCE_GC_MAJOR) onCollected?.()
   }
-  keepToRoom()
+  keepToRoom(room)
 })
 
 /** As Node documents entries of `gc`. */
 type GcEntry = PerformanceEntry & { readonly detail?: { readonly kind?: number } }
 
 /** A collection of the young ones: as many have come since the one before as one half of their room takes. */
-function countYoung(atMs: number): void {
+function countYoung(atMs: number, room: number): void {
   if (atMs < countedSinceMs) return
   if (atMs - countedSinceMs > COUNTED_MS) {
     youngBytes = 0
     countedSinceMs = atMs
   }
-  youngBytes += youngRoom() / 2
+  youngBytes += room / 2
   if (youngBytes > MANY_YOUNG_BYTES) mostYoung = MOST_YOUNG_BYTES
 }
 
-/** Lets the young ones have more room until they have enough, by one step, and less when they have had too much. */
-function keepToRoom(): void {
-  const room = isLimited ? youngRoom() : 0
+/** Lets the young ones, which have this `room`, have more until they have enough, by one step, and less when they have had too much. */
+function keepToRoom(room = isLimited ? youngRoom() : 0): void {
   const half = Math.max(room / 2, LEAST_HALF)
   const growth = isLimited ? Math.max(Math.floor(mostYoung / 2 / half), 1) : V8_GROWTH
   set('semi-space-growth-factor', holders > 0 ? 1 : growth)

@@ -40,7 +40,7 @@ export class Ring {
   }
 
   append(batch: Batch, nowMs: number): void {
-    this.#batches.push({ ...batch, atMs: nowMs })
+    this.#batches.push({ atMs: nowMs, ...batch })
     this.#lines += linesOf(batch)
     this.#bytes += batch.chunk.length
     while (this.#first < this.#batches.length - 1) {

@@ -140,5 +140,5 @@ async function settledMoment(q: KeepingQueries): Promise<number | undefined> {
 }
 
 function atGeneration({ rest, json }: Pick<Kept, 'rest' | 'json'>, generation: number): WireSpec {
-  return { spec: { ...rest, generation }, json: `{"generation":${generation},${json}` }
+  return { spec: { generation, ...rest }, json: `{"generation":${generation},${json}` }
 }

@@ -98,7 +98,7 @@ function stretchesOf(events: readonly HappenedEvent[]): Stretch[] {
       ended = new Set()
     }
     if (isEnd) {
-      last.ends.push({ ...event, isAccepted })
+      last.ends.push({ isAccepted, ...event })
       ended.add(event.serverId)
     } else last.reports.push({ report: event.report, at })
   }

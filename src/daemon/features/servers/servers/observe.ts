@@ -45,12 +45,12 @@ export async function observe(
   for (const { report, at } of reports) {
     const row = rows.get(report.serverId)
     if (row === undefined) continue
-    const seen = { ...observedColumns(row, report, at), desired: desiredAfter(row, report) }
+    const seen = { desired: desiredAfter(row, report), ...observedColumns(row, report, at) }
     if (isSame(row, seen)) {
       if (row.observedAt === null || row.observedAt < longSince) sameLongSince.add(row.id)
       continue
     }
-    await writeObserved(tx.q, { ...seen, id: row.id, now: tx.now })
+    await writeObserved(tx.q, { id: row.id, now: tx.now, ...seen })
     const after = { ...row, ...seen, observedAt: tx.now }
     await emitState(tx, bus, row, after)
     for (const event of eulaAsked(row, seen.eula)) await bus.append(tx, event)
@@ -77,7 +77,7 @@ export async function unseenLong(
   const isAsReported = rows.every((row) => {
     const report = reported.get(row.id)
     if (report === undefined) return isAtRest(row)
-    return isSame(row, { ...observedColumns(row, report, at), desired: desiredAfter(row, report) })
+    return isSame(row, { desired: desiredAfter(row, report), ...observedColumns(row, report, at) })
   })
   if (!isAsReported) return undefined
   return rows.flatMap(({ id, observedAt }) =>

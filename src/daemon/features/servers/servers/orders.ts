@@ -134,11 +134,10 @@ async function acceptRound(
       intents.push(intent)
       commands.push(command)
       const { desired, generation } = intent
-      const accepted = { action: order.action, status: statusOf(row), desired, generation, commandId: command.id }
-      const details = { action: order.action, generation, commandId: command.id, ...order.args }
-      settled.set(order, {
-        value: { accepted: { ...accepted, stored: true }, done: { audit: { resourceId: row.id, details } } },
-      })
+      const { action } = order
+      const accepted = { action, status: statusOf(row), desired, generation, commandId: command.id, stored: true }
+      const details = { action, generation, commandId: command.id, ...order.args }
+      settled.set(order, { value: { accepted, done: { audit: { resourceId: row.id, details } } } })
     } catch (error) {
       if (!(error instanceof PanelError) || isStorageFailure(error)) throw error
       settled.set(order, { error })

@@ -194,7 +194,7 @@ export function commandOf({ op, args }: CommandOrder, specOf: (() => WireSpec) |
     return { command: plain as CommandOp, json: text }
   if (specOf === undefined) throw new Error(`the order ${op} needs the specification of its server`)
   const { spec, json } = specOf()
-  return { command: { ...plain, spec } as CommandOp, json: `${text.slice(0, -1)},"spec":${json}}` }
+  return { command: { spec, ...plain } as CommandOp, json: `${text.slice(0, -1)},"spec":${json}}` }
 }
 
 /** `^C` and its like name signals; any other text is a console command; none: the template's signal. */
