@@ -23,8 +23,9 @@ export const ROOT = { email: 'root@example.org', password: 'Correct horse 9 batt
 /** A folder for CPU profiles of the daemon; each is written when the daemon ends. */
 const PROFILES = process.env['PANEL_BENCH_PROFILES']
 
-/** What `./panel` sets for what it starts. */
+/** What `./panel` sets for what it starts, and the options that it gives Node. */
 export const AS_STARTED = { MALLOC_ARENA_MAX: '2', MALLOC_MMAP_THRESHOLD_: '70000' } as const
+export const STARTED_WITH = ['--v8-pool-size=1'] as const
 
 const RAISED = {
   PANEL_LIMITS__REQUESTS_PER_MINUTE: '100000000',
@@ -236,7 +237,7 @@ export class BenchPanel {
   }
 
   #spawn(args: readonly string[], nodeArgs: readonly string[]): ChildProcess {
-    const child = spawn(process.execPath, [...nodeArgs, join(DIST, 'bin', 'panel.js'), ...args], {
+    const child = spawn(process.execPath, [...STARTED_WITH, ...nodeArgs, join(DIST, 'bin', 'panel.js'), ...args], {
       env: this.env,
       stdio: ['ignore', 'pipe', 'pipe'],
     })

@@ -7,7 +7,7 @@ import type { Command, Noun } from '../../src/cli/kit/command.ts'
 import { tree } from '../../src/cli/whole-tree.ts'
 import { quietPort } from '../ports.ts'
 import { DIST, runPanel, SFTP_HERE } from '../run-panel.ts'
-import { AS_STARTED, BenchPanel } from './bench-panel.ts'
+import { AS_STARTED, BenchPanel, STARTED_WITH } from './bench-panel.ts'
 import { cpuOfEndedChildren } from './cost.ts'
 import { type Figures, type Measurement, median, percentile, shown, spread, under } from './figure.ts'
 import { wakeupsPerSecond } from './idle-servers.ts'
@@ -60,7 +60,7 @@ async function wholePanel(): Promise<Figures> {
   const dataDir = join(home, 'data')
   const env = { PATH: process.env['PATH'] ?? '', HOME: home, NODE_ENV: 'production', ...AS_STARTED, ...SFTP_HERE }
   const listen = `127.0.0.1:${await quietPort()}`
-  const args = [join(DIST, 'bin', 'panel.js'), 'up', '--listen', listen, '--data-dir', dataDir]
+  const args = [...STARTED_WITH, join(DIST, 'bin', 'panel.js'), 'up', '--listen', listen, '--data-dir', dataDir]
   const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = once(child, 'exit')
   try {
