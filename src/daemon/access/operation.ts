@@ -146,7 +146,7 @@ export async function recordChange(
   },
   { audit, events }: Done,
 ): Promise<void> {
-  const entry = audit && named(of.endpoint, audit)
+  const entry = audit && entryOf(of.endpoint, audit)
   await recordFact(tx, of, { audit: entry, ...(events === undefined ? {} : { events }) })
 }
 
@@ -164,7 +164,7 @@ export async function recordFact(
 }
 
 /** A row with its action and its resource: one that the contract does not name is the first word of the action. */
-function named({ id, audit: rule }: Pick<Endpoint, 'id' | 'audit'>, given: AuditRow): AuditEntry {
+function entryOf({ id, audit: rule }: Pick<Endpoint, 'id' | 'audit'>, given: AuditRow): AuditEntry {
   const declared = 'action' in rule ? rule : undefined
   const action = given.action ?? declared?.action
   if (action === undefined) throw new Error(`${id} leaves an audit row, and its contract names no action`)
