@@ -126,7 +126,7 @@ let isCompacting = false
 
 /**
  * Sees each collection, after which the young ones may have another room than they are to have: V8 takes some away when it finds it filled slowly, and says so to
- * nobody. Costs a hundredth of a collection.
+ * nobody. Costs some hundredths of a collection.
  */
 const watched = new PerformanceObserver((list) => {
   const room = youngRoom()
