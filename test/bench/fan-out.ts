@@ -1,3 +1,4 @@
+import type { BareFeedAnswer, BareFeedQuestion } from './bare-feed.ts'
 import { BenchPanel } from './bench-panel.ts'
 import { atLeast, exactly, type Figure, type Figures, type Measurement, shown, under } from './figure.ts'
 import { Helper, usage } from './processes.ts'
@@ -9,6 +10,8 @@ const SETTLE_MS = 3000
 const WINDOW_MS = 10_000
 /** Viewers of one process. */
 const SHARE = 1000
+/** A bare feed passes on lines about as often as the daemon does to 500 viewers. */
+const BARE_EVERY_MS = 31
 
 /** A stage: so many lines per second to so many viewers, and what delays (ms) and the daemon's CPU (% of a core) must stay under. */
 interface Stage {
@@ -17,6 +20,8 @@ interface Stage {
   readonly p99?: number
   readonly latest?: number
   readonly cpu?: number
+  /** Whether the same is measured of a program that does nothing else. */
+  readonly withBare?: boolean
 }
 
 /** 1,000 lines per second of a real game to 50, 500 and 2,000 viewers. */
@@ -24,7 +29,7 @@ export const fanOut: Measurement = async (progress) => {
   const figures: Figures = {}
   for (const each of [
     { viewers: 50, p99: 30 },
-    { viewers: 500, p99: 40, cpu: 15 },
+    { viewers: 500, p99: 40, cpu: 15, withBare: true },
     { viewers: 2000, p99: 150 },
   ]) {
     Object.assign(figures, await stage({ ...each, linesPerSecond: 1000 }, progress))
@@ -39,28 +44,23 @@ export const oneViewer: Measurement = (progress) => stage({ viewers: 1, linesPer
 export const flood: Measurement = (progress) => stage({ viewers: 50, linesPerSecond: 50_000, latest: 2000 }, progress)
 
 async function stage(
-  { viewers, linesPerSecond, p99, latest, cpu }: Stage,
+  { viewers, linesPerSecond, p99, latest, cpu, withBare }: Stage,
   progress: (text: string) => void,
 ): Promise<Figures> {
   const panel = await BenchPanel.enter()
-  const helpers: Helper[] = []
   try {
     await panel.startAgent()
     const serverId = await talkativeServer(panel, linesPerSecond)
-    const open = { ask: 'open', url: panel.url, token: panel.token, path: streamPath(serverId) } as const
-    for (let left = viewers; left > 0; left -= SHARE) {
-      const helper = new Helper('viewers')
-      helpers.push(helper)
-      await ask<null>(helper, { ...open, count: Math.min(left, SHARE) })
-    }
-    await pause(SETTLE_MS)
-    const agentUsed = usage(panel.agentPid, () => pause(WINDOW_MS))
-    const used = await usage(panel.daemonPid, async () => {
-      await Promise.all(helpers.map((helper) => ask<null>(helper, { ask: 'begin' })))
-      await pause(WINDOW_MS)
-      return Promise.all(helpers.map((helper) => ask<ViewersSeen>(helper, { ask: 'end' })))
-    })
-    const found = summary(used.result)
+    const path = `/api/servers/${serverId}/console/stream?lines=0`
+    let agentUsed: ReturnType<typeof usage> | undefined
+    const { found, used } = await watched(
+      { url: panel.url, token: panel.token, path },
+      panel.daemonPid,
+      viewers,
+      () => {
+        agentUsed = usage(panel.agentPid, () => pause(WINDOW_MS))
+      },
+    )
     const perViewer = found.lines / viewers / (WINDOW_MS / 1000)
     progress(
       `${viewers} viewers: p99 ${found.p99} ms, ${perViewer.toFixed(0)} lines/s each, CPU ${used.cpu.toFixed(0)} %`,
@@ -76,20 +76,61 @@ async function stage(
       [`${name}.delayMax`]: limited(found.max, latest, 'ms'),
       [`${name}.daemonCpu`]: limited(used.cpu, cpu, '% of a core'),
       [`${name}.daemonRss`]: shown(used.rss, 'MiB'),
-      [`${name}.agentCpu`]: shown((await agentUsed).cpu, '% of a core'),
+      [`${name}.agentCpu`]: shown((await agentUsed)?.cpu ?? Number.NaN, '% of a core'),
+      ...(withBare ? await bareStage(viewers, linesPerSecond, progress) : {}),
     }
   } finally {
-    for (const helper of helpers) await helper.end()
     await panel.leave()
+  }
+}
+
+/** What a program takes that only writes as many lines to as many viewers. */
+async function bareStage(viewers: number, linesPerSecond: number, progress: (text: string) => void): Promise<Figures> {
+  const feed = new Helper('bare-feed')
+  try {
+    const question: BareFeedQuestion = { linesPerSecond, everyMs: BARE_EVERY_MS }
+    const { url } = await feed.ask<BareFeedAnswer>(question)
+    const { found, used } = await watched({ url, token: '', path: '/' }, feed.pid, viewers)
+    progress(`${viewers} viewers of a bare feed: p99 ${found.p99} ms, CPU ${used.cpu.toFixed(0)} %`)
+    const name = `${viewers}viewers`
+    return {
+      [`${name}.bareDelayP99`]: shown(found.p99, `ms, of a bare feed with ${BARE_EVERY_MS} ms between two writes`),
+      [`${name}.bareCpu`]: shown(used.cpu, '% of a core, of the same'),
+    }
+  } finally {
+    await feed.end()
+  }
+}
+
+/** Opens so many streams, and says what came of them in a while, and what the process that feeds them has used. */
+async function watched(
+  at: Pick<Extract<ViewerQuestion, { ask: 'open' }>, 'url' | 'token' | 'path'>,
+  pid: number,
+  viewers: number,
+  begins: () => void = () => undefined,
+): Promise<{ found: ReturnType<typeof summary>; used: { cpu: number; rss: number } }> {
+  const helpers: Helper[] = []
+  try {
+    for (let left = viewers; left > 0; left -= SHARE) {
+      const helper = new Helper('viewers')
+      helpers.push(helper)
+      await ask<null>(helper, { ask: 'open', ...at, count: Math.min(left, SHARE) })
+    }
+    await pause(SETTLE_MS)
+    begins()
+    const used = await usage(pid, async () => {
+      await Promise.all(helpers.map((helper) => ask<null>(helper, { ask: 'begin' })))
+      await pause(WINDOW_MS)
+      return Promise.all(helpers.map((helper) => ask<ViewersSeen>(helper, { ask: 'end' })))
+    })
+    return { found: summary(used.result), used }
+  } finally {
+    for (const helper of helpers) await helper.end()
   }
 }
 
 function limited(value: number, limit: number | undefined, unit: string): Figure {
   return limit === undefined ? shown(value, unit) : under(value, limit, unit)
-}
-
-function streamPath(serverId: string): string {
-  return `/api/servers/${serverId}/console/stream?lines=0`
 }
 
 function ask<A>(helper: Helper, question: ViewerQuestion): Promise<A> {

@@ -30,8 +30,9 @@ const AUDIT_ROWS = 100_000
 const PAGE = 50
 const WARM_MS = 1000
 const ROUND_MS = 1000
-const FEW = { connections: 32, rounds: 3 } as const
-const MANY = { connections: 384, rounds: 2 } as const
+const [FEW, MANY] = [32, 384]
+/** Of each, in turn: what is left with many is said of rounds that follow each other, since a minute later the machine may be another. */
+const ROUNDS = 4
 /** Before the quota holds every case is asked so long, by so many: code that V8 has not compiled yet says nothing of a daemon that runs for weeks. */
 const COMPILE = { ms: 2000, connections: 16 } as const
 /** Cases by name, when not all are to be measured. */
@@ -43,6 +44,7 @@ const WRITE_EVERY = 20
 const MB_OF_MIB = 1.048576
 /** Of the rate with few connections at least so much is left with many. */
 const LEFT = 0.75
+const LEFT_UNIT = `of the rate with ${FEW} connections is left with ${MANY}`
 /** A floor that has used less of its one thread was held up by the load. */
 const BUSY = 0.9
 
@@ -203,15 +205,17 @@ async function compare(
   sides: Sides,
   { cpus: count, progress }: { readonly cpus: number; readonly progress: (text: string) => void },
 ): Promise<Figures> {
-  const [few, many] = [await rounds(sides, FEW), await rounds(sides, MANY)]
+  const { few, many } = await rounds(sides)
   const ratios = few.daemon.map((round, i) => round.load.perSecond / (few.bare[i]?.load.perSecond ?? Number.NaN))
   const ratio = median(ratios)
   const rate = (of: readonly Round[]): number => median(of.map((round) => round.load.perSecond))
   const cpuMs = (of: readonly Round[]): number => median(of.map(({ load: { answers }, cost }) => cost.cpuMs / answers))
   const used = median(few.bare.map(({ cost }) => cost.cpuMs / cost.seconds / 1000))
-  const left = rate(many.daemon) / rate(few.daemon)
+  const leftOf = (side: 'daemon' | 'bare'): number =>
+    median(many[side].map((round, i) => round.load.perSecond / (few[side][i]?.load.perSecond ?? Number.NaN)))
+  const left = leftOf('daemon')
   progress(
-    `${name}: ${rate(few.daemon).toFixed(0)}/s, bare ${rate(few.bare).toFixed(0)}/s, ratio ${ratio.toFixed(3)}, CPU ${cpuMs(few.daemon).toFixed(3)} ms; ${MANY.connections} connections: ${rate(many.daemon).toFixed(0)}/s; bare used ${used.toFixed(2)} CPUs`,
+    `${name}: ${rate(few.daemon).toFixed(0)}/s, bare ${rate(few.bare).toFixed(0)}/s, ratio ${ratio.toFixed(3)}, CPU ${cpuMs(few.daemon).toFixed(3)} ms; ${MANY} connections: ${rate(many.daemon).toFixed(0)}/s, left ${left.toFixed(2)}, bare ${leftOf('bare').toFixed(2)}; bare used ${used.toFixed(2)} CPUs`,
   )
   const part = 'of the bare route'
   const isTarget = count === 1
@@ -220,11 +224,10 @@ async function compare(
     [`${name}.cpuMs`]: shown(cpuMs(few.daemon), 'ms of CPU per request'),
     [`${name}.bareCpuMs`]: shown(cpuMs(few.bare), 'ms of CPU per request'),
     ...instructions(name, few.daemon),
-    ...ofSide(`${name}.at${FEW.connections}`, few),
-    ...ofSide(`${name}.at${MANY.connections}`, many),
-    [`${name}.left`]: isTarget
-      ? atLeast(left, LEFT, `of the rate with ${FEW.connections} connections is left with ${MANY.connections}`)
-      : shown(left, `of the rate with ${FEW.connections} connections is left with ${MANY.connections}`),
+    ...ofSide(`${name}.at${FEW}`, few),
+    ...ofSide(`${name}.at${MANY}`, many),
+    [`${name}.left`]: isTarget ? atLeast(left, LEFT, LEFT_UNIT) : shown(left, LEFT_UNIT),
+    [`${name}.bareLeft`]: shown(leftOf('bare'), `${LEFT_UNIT}, of the bare route's`),
     [`${name}.bareUsed`]: shown(used, used < BUSY ? 'CPUs: the load held the floor up' : 'CPUs'),
     [`${name}.loadUsed`]: shown(median(few.bare.map(({ loadCpu }) => loadCpu)), 'CPUs, while the bare route answered'),
     [`${name}.noise`]: spread(ratios),
@@ -267,15 +270,20 @@ function instructions(name: string, of: readonly Round[]): Figures {
   return each.length === 0 ? {} : { [`${name}.instructions`]: shown(median(each), 'instructions per request') }
 }
 
-async function rounds(
-  sides: Sides,
-  { connections, rounds: count }: typeof FEW | typeof MANY,
-): Promise<Record<'daemon' | 'bare', Round[]>> {
-  const found: Record<'daemon' | 'bare', Round[]> = { daemon: [], bare: [] }
-  for (const who of ['daemon', 'bare'] as const) await load(sides[who], connections, WARM_MS, optionsOf(sides))
-  await atRest(sides.pids.daemon)
-  for (let i = 0; i < count; i++) {
-    for (const who of ['daemon', 'bare'] as const) found[who].push(await round(sides, who, connections, ROUND_MS))
+/** What both sides make of few connections and of many. */
+async function rounds(sides: Sides): Promise<Record<'few' | 'many', Record<'daemon' | 'bare', Round[]>>> {
+  const found = { few: { daemon: [], bare: [] }, many: { daemon: [], bare: [] } } as Awaited<ReturnType<typeof rounds>>
+  const connectionsOf = { few: FEW, many: MANY } as const
+  for (const connections of Object.values(connectionsOf)) {
+    for (const who of ['daemon', 'bare'] as const) await load(sides[who], connections, WARM_MS, optionsOf(sides))
+    await atRest(sides.pids.daemon)
+  }
+  for (let i = 0; i < ROUNDS; i++) {
+    for (const who of ['daemon', 'bare'] as const) {
+      for (const count of ['few', 'many'] as const) {
+        found[count][who].push(await round(sides, who, connectionsOf[count], ROUND_MS))
+      }
+    }
   }
   return found
 }
