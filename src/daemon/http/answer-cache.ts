@@ -2,6 +2,7 @@ import { createHash, hash } from 'node:crypto'
 import { type Clock, isoTime } from '../../shared/kernel/time.ts'
 import type { Holder } from '../access/permit.ts'
 import type { At } from '../access/relations.ts'
+import { PackedBytes } from '../core/packed-bytes.ts'
 import type { Db } from '../db/db.ts'
 import type { Seen } from '../db/table-parts.ts'
 import { GrantEnds } from './grant-ends.ts'
@@ -46,6 +47,7 @@ interface Made extends CachedAnswer {
 }
 
 interface Entry extends Made {
+  payload: Buffer
   readonly seen: readonly Seen[]
   readonly since: number
   readonly size: number
@@ -81,6 +83,8 @@ export class AnswerCache {
   readonly #ends: GrantEnds
   readonly #entries = new Map<string, Entry>()
   readonly #worth: WorthKeeping
+  /** Where the payloads of all entries lie. */
+  readonly #memory = new PackedBytes<Entry>((entry, payload) => (entry.payload = payload))
   /** As many as there are {@link Places}. A map would hold on to them: see db/read-together.ts. */
   readonly #running: Running[] = []
   /** Each has a query builder of its own, which costs more than a small query: they are used again. */
@@ -105,15 +109,15 @@ export class AnswerCache {
     if (entry === undefined) return undefined
     const moment = this.#db.changes.moment()
     if (moment === undefined) return undefined // it may hold again when what is committed now is known
-    this.#entries.delete(key)
     if (!this.#db.changes.unmoved(entry.seen, entry.since) || !this.#stands(entry)) {
-      this.#bytes -= entry.size
+      this.#remove(key, entry)
       if (!entry.isUsed) this.#worth.wasted(key)
       return undefined
     }
     if (!entry.isUsed) this.#worth.given(key)
     entry.isUsed = true
-    this.#entries.set(key, entry) // at the end: the first of the map is the one unused for longest
+    this.#entries.delete(key) // and back at the end: the first of the map is the one unused for longest
+    this.#entries.set(key, entry)
     return entry
   }
 
@@ -165,14 +169,21 @@ export class AnswerCache {
   #keep(key: string, entry: Entry): void {
     const { size, seen, since } = entry
     if (size > this.#most / SHARE || !this.#db.changes.unmoved(seen, since)) return
-    this.#bytes += size - (this.#entries.get(key)?.size ?? 0)
-    this.#entries.delete(key)
+    const before = this.#entries.get(key)
+    if (before !== undefined) this.#remove(key, before)
+    this.#bytes += size
+    entry.payload = this.#memory.put(entry.payload, entry)
     this.#entries.set(key, entry)
-    for (const [oldest, { size: freed }] of this.#entries) {
+    for (const [oldest, each] of this.#entries) {
       if (this.#bytes <= this.#most) break
-      this.#entries.delete(oldest)
-      this.#bytes -= freed
+      this.#remove(oldest, each)
     }
+  }
+
+  #remove(key: string, entry: Entry): void {
+    this.#entries.delete(key)
+    this.#bytes -= entry.size
+    this.#memory.drop(entry)
   }
 
   /** Whether what it was made of beside tables is as it was. */

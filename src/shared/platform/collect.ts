@@ -165,7 +165,7 @@ function keepToRoom(room = isLimited ? youngRoom() : 0): void {
 }
 
 /** So many bytes between old objects are worth moving these together. */
-const MOST_SCATTERED_BYTES = 10 * 1024 * 1024
+const MOST_SCATTERED_BYTES = 6 * 1024 * 1024
 
 /**
  * Has old objects moved together in the next collection of all, while there is much room between them: what comes and goes at high rates leaves some of each page, and V8 by itself looks at

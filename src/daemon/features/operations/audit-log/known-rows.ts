@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { BytesInOrder } from '../../../core/packed-bytes.ts'
 import type { Queries } from '../../../db/db.ts'
 import { jsonObjectText } from '../../../db/json.ts'
 import { KeepingQueries } from '../../../db/kept-results.ts'
@@ -7,8 +8,10 @@ import { statement } from '../../../db/statement.ts'
 /** Of all rows: about as many as a list counts. */
 const MOST_BYTES = 6 * 1024 * 1024
 
+const NOTHING = Buffer.alloc(0)
+
 /** Rows by their numbers, as JSON. */
-type Rows = Map<number, Uint8Array>
+type Rows = Map<number, Buffer>
 
 /**
  * Rows of the audit log as lists show them, in memory: a row never changes, so that after a change of anything a page has other rows, but
@@ -17,13 +20,15 @@ type Rows = Map<number, Uint8Array>
  */
 export class KnownRows {
   readonly #rows: Rows = new Map()
+  /** Rows go in the order in which they came: the pieces that they lie in go with them. */
+  readonly #memory = new BytesInOrder()
   #bytes = 0
   /** When they were last found to be as they were read. */
   #since = 0
 
   /** Those of these rows that there are, in this order, as they were together at one moment that is not before the question. */
-  async of(q: Queries, numbers: readonly number[]): Promise<Uint8Array[]> {
-    const readAll = async (): Promise<Uint8Array[]> => inOrder(numbers, await readRows(q, numbers))
+  async of(q: Queries, numbers: readonly number[]): Promise<Buffer[]> {
+    const readAll = async (): Promise<Buffer[]> => inOrder(numbers, await readRows(q, numbers))
     if (!(q instanceof KeepingQueries)) return readAll()
     const { moment, unmoved } = q.sightOf(shownRows.sql(), { stays: true })
     const since = moment()
@@ -46,9 +51,9 @@ export class KnownRows {
     return inOrder(numbers, rows)
   }
 
-  #keep(number: number, row: Uint8Array): void {
+  #keep(number: number, row: Buffer): void {
     if (this.#rows.has(number)) return // somebody else has read it meanwhile
-    this.#rows.set(number, row)
+    this.#rows.set(number, this.#memory.put(row))
     this.#bytes += row.length
     for (const [first, { length }] of this.#rows) {
       if (this.#bytes <= MOST_BYTES) break
@@ -63,7 +68,7 @@ export class KnownRows {
   }
 }
 
-function inOrder(numbers: readonly number[], rows: Rows): Uint8Array[] {
+function inOrder(numbers: readonly number[], rows: Rows): Buffer[] {
   return numbers.flatMap((number) => rows.get(number) ?? [])
 }
 
@@ -74,7 +79,7 @@ async function readRows(q: Queries, numbers: readonly number[]): Promise<Rows> {
   const rows: Rows = new Map()
   // As the statement writes them.
   for (const [number, length] of JSON.parse(lengths) as (readonly [number, number])[]) {
-    rows.set(number, json?.subarray(at, at + length) ?? new Uint8Array())
+    rows.set(number, json?.subarray(at, at + length) ?? NOTHING)
     at += length
   }
   return rows
@@ -106,7 +111,7 @@ const shownRows = statement<{ numbers: string }, ShownRows>((q, { numbers }) => 
 
 interface ShownRows {
   /** One behind the other. */
-  readonly json: Uint8Array | null
+  readonly json: Buffer | null
   /** The number and the length of each, as JSON. */
   readonly lengths: string
 }
