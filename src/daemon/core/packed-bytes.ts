@@ -3,7 +3,7 @@ const PIECE_BYTES = 256 * 1024
 /** What is larger is left where it is: the last of a piece may leave so much of it unused. */
 const MOST_BYTES = 32 * 1024
 /** A piece that is full is given up when less than this of it is needed. */
-const LEAST_NEEDED = 0.75
+const LEAST_NEEDED = 0.5
 
 /** A piece of memory that many share, from its beginning on. */
 class Piece<Owner> {
@@ -46,8 +46,8 @@ export class BytesInOrder {
 }
 
 /**
- * The same for what goes in any order: what is left of a piece of which little is needed is put into another one, so that all pieces together are a third
- * more than what is needed, and one piece.
+ * The same for what goes in any order: what is left of a piece of which little is needed is put into another one, so that all pieces together are at
+ * most twice what is needed, and one piece.
  */
 export class PackedBytes<Owner> {
   readonly #moved: (owner: Owner, to: Buffer) => void
