@@ -52,15 +52,8 @@ async function stage(
     await panel.startAgent()
     const serverId = await talkativeServer(panel, linesPerSecond)
     const path = `/api/servers/${serverId}/console/stream?lines=0`
-    let agentUsed: ReturnType<typeof usage> | undefined
-    const { found, used } = await watched(
-      { url: panel.url, token: panel.token, path },
-      panel.daemonPid,
-      viewers,
-      () => {
-        agentUsed = usage(panel.agentPid, () => pause(WINDOW_MS))
-      },
-    )
+    const at = { url: panel.url, token: panel.token, path }
+    const { found, used, besides } = await watched(at, viewers, { pid: panel.daemonPid, beside: panel.agentPid })
     const perViewer = found.lines / viewers / (WINDOW_MS / 1000)
     progress(
       `${viewers} viewers: p99 ${found.p99} ms, ${perViewer.toFixed(0)} lines/s each, CPU ${used.cpu.toFixed(0)} %`,
@@ -76,7 +69,7 @@ async function stage(
       [`${name}.delayMax`]: limited(found.max, latest, 'ms'),
       [`${name}.daemonCpu`]: limited(used.cpu, cpu, '% of a core'),
       [`${name}.daemonRss`]: shown(used.rss, 'MiB'),
-      [`${name}.agentCpu`]: shown((await agentUsed)?.cpu ?? Number.NaN, '% of a core'),
+      [`${name}.agentCpu`]: shown(besides.cpu, '% of a core'),
       ...(withBare ? await bareStage(viewers, linesPerSecond, progress) : {}),
     }
   } finally {
@@ -90,7 +83,7 @@ async function bareStage(viewers: number, linesPerSecond: number, progress: (tex
   try {
     const question: BareFeedQuestion = { linesPerSecond, everyMs: BARE_EVERY_MS }
     const { url } = await feed.ask<BareFeedAnswer>(question)
-    const { found, used } = await watched({ url, token: '', path: '/' }, feed.pid, viewers)
+    const { found, used } = await watched({ url, token: '', path: '/' }, viewers, { pid: feed.pid, beside: feed.pid })
     progress(`${viewers} viewers of a bare feed: p99 ${found.p99} ms, CPU ${used.cpu.toFixed(0)} %`)
     const name = `${viewers}viewers`
     return {
@@ -102,13 +95,15 @@ async function bareStage(viewers: number, linesPerSecond: number, progress: (tex
   }
 }
 
-/** Opens so many streams, and says what came of them in a while, and what the process that feeds them has used. */
+/** What a process has used. */
+type Used = Pick<Awaited<ReturnType<typeof usage>>, 'cpu' | 'rss'>
+
+/** Opens so many streams, and says what came of them in a while, and what the process that feeds them and another one have used. */
 async function watched(
   at: Pick<Extract<ViewerQuestion, { ask: 'open' }>, 'url' | 'token' | 'path'>,
-  pid: number,
   viewers: number,
-  begins: () => void = () => undefined,
-): Promise<{ found: ReturnType<typeof summary>; used: { cpu: number; rss: number } }> {
+  { pid, beside }: { readonly pid: number; readonly beside: number },
+): Promise<{ found: ReturnType<typeof summary>; used: Used; besides: Used }> {
   const helpers: Helper[] = []
   try {
     for (let left = viewers; left > 0; left -= SHARE) {
@@ -117,13 +112,13 @@ async function watched(
       await ask<null>(helper, { ask: 'open', ...at, count: Math.min(left, SHARE) })
     }
     await pause(SETTLE_MS)
-    begins()
+    const besides = usage(beside, () => pause(WINDOW_MS))
     const used = await usage(pid, async () => {
       await Promise.all(helpers.map((helper) => ask<null>(helper, { ask: 'begin' })))
       await pause(WINDOW_MS)
       return Promise.all(helpers.map((helper) => ask<ViewersSeen>(helper, { ask: 'end' })))
     })
-    return { found: summary(used.result), used }
+    return { found: summary(used.result), used, besides: await besides }
   } finally {
     for (const helper of helpers) await helper.end()
   }
